@@ -1,0 +1,54 @@
+"""What every capture engine offers. All calls are made on the profiler thread, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class EngineError(Exception):
+    """A window could not be opened or closed; the text is one sentence for people."""
+
+
+class EngineRefused(EngineError):
+    """A window must not be opened now (a profiler of the user's is at work, a stream captures, the engine is latched off)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowResult:
+    """What stop and save gave.
+
+    ``start_unix_ns`` and ``end_unix_ns`` bound the recording. ``empty`` is True where Kineto gave no result at all;
+    then no file was written.
+    """
+
+    start_unix_ns: int
+    end_unix_ns: int
+    stop_ms: float
+    trace_bytes: int
+    empty: bool
+
+
+class Engine(Protocol):
+    """One way to open a profiler window. `name` is ``direct`` or ``capped``."""
+
+    name: str
+
+    def unavailable(self, *, deep: bool = False) -> str:
+        """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
+        ...
+
+    def open(self, *, deep: bool) -> None:
+        """Take the session lock, prepare, warm up and start recording. Raises `EngineRefused` or `EngineError`."""
+        ...
+
+    def close(self, path: str) -> WindowResult:
+        """Stop recording and save the trace to ``path``, then release the lock. Raises `EngineError`.
+
+        However it ends, the session is over and the lock free.
+        """
+        ...
+
+    def abort(self) -> None:
+        """End a session without saving, at exit or before a session of the user's. Does nothing where none is open."""
+        ...

@@ -1,0 +1,1 @@
+"""Deadlines and spikes, as pure functions over the latency sketch."""

@@ -1,0 +1,1 @@
+"""Frameworks whose requests Midwatch marks by itself."""

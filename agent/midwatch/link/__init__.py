@@ -1,0 +1,1 @@
+"""The agent's end of the link to the companion."""

@@ -1,0 +1,317 @@
+"""What a trace says: facts alone, without judgement. Tens of kilobytes for tens of megabytes of trace.
+
+Times inside a window are milliseconds from the window's start; durations are traced milliseconds (the profiler's own
+cost is still in them), and `Window.untraced_factor` is what to multiply with to get untraced ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from midwatch.model.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """Something that a reader of the figures must know: a stable code, a sentence, and a number where there is one."""
+
+    code: str
+    text: str
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The stretch of time that the trace covers.
+
+    ``basis`` says what the requests are: ``ledger`` (the agent's own tracks), ``annotation``, ``step``, or ``window``
+    (nothing marked: the whole window counts as one request).
+    ``lanes`` names what was recorded: ``host_ops runtime device sync python ledger samples``.
+    """
+
+    start_unix_ns: int = 0
+    duration_ms: float = 0.0
+    basis: str = "window"
+    requests: int = 0
+    requests_cut: int = 0
+    lanes: tuple[str, ...] = ()
+    untraced_factor: float = 1.0
+    caveats: tuple[Caveat, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """One whole request inside the window."""
+
+    route: str
+    start_ms: float
+    wall_ms: float
+    thread_id: int = 0
+    host_busy_ms: float = 0.0
+    """Time in which the request's host threads ran (neither waiting for the device nor known to be blocked)."""
+    device_busy_ms: float = 0.0
+    wait_ms: float = 0.0
+    launches: int = 0
+    kernels: int = 0
+    small_kernels: int = 0
+    syncs: int = 0
+    copies: int = 0
+    copy_bytes: int = 0
+    gc_ms: float = 0.0
+    op_ms: float = 0.0
+    """Time covered by operators, where operators were recorded."""
+    workload: str = ""
+    slowest: bool = False
+    shared: int = 1
+    """How many requests shared the units that served this one; figures of work are divided by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTime:
+    """Device time of one class of work: ``compute``, ``copy_h2d``, ``copy_d2h``, ``copy_d2d``, ``memset``, ``collective``."""
+
+    name: str
+    total_ms: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """All devices of the trace together; busy is the union of intervals, so overlapping streams count once."""
+
+    present: bool = False
+    names: tuple[str, ...] = ()
+    busy_ms: float = 0.0
+    idle_ms: float = 0.0
+    idle_host_late_ms: float = 0.0
+    idle_launch_latency_ms: float = 0.0
+    idle_waiting_ms: float = 0.0
+    idle_unknown_ms: float = 0.0
+    classes: tuple[ClassTime, ...] = ()
+    launches: int = 0
+    graph_launches: int = 0
+    kernels: int = 0
+    small_kernels: int = 0
+    """Kernels shorter than 10 microseconds."""
+    syncs: int = 0
+    copies: int = 0
+    copy_bytes: int = 0
+    median_kernel_us: float = 0.0
+    queue_depth_mean: float = 0.0
+    queue_depth_max: int = 0
+    launches_without_kernel: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFacts:
+    """All waits of the host for the device with one cause at one site.
+
+    ``cause`` is one of ``item`` (a scalar read back), ``d2h`` (a blocking copy to the host), ``h2d_pageable``,
+    ``stream_sync``, ``event_sync``, ``device_sync``, ``free`` (a wait inside cudaFree), ``other``.
+    ``handover`` counts those after which the request launched nothing more: the last hand-over of a result.
+    ``recoverable_ms`` is what a request that holds such waits would gain without them, by replay.
+    """
+
+    cause: str
+    api: str
+    count: int
+    total_ms: float
+    max_ms: float
+    requests_affected: int
+    per_request_ms: float
+    recoverable_ms: float
+    handover: int = 0
+    followed_by_work: int = 0
+    device_busy_ms: float = 0.0
+    """How much of the waiting the device spent working."""
+    copy_bytes: int = 0
+    thread_id: int = 0
+    site: Site | None = None
+    starts_ms: tuple[float, ...] = ()
+    """Where to look: the start of at most eight of them, the longest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapFacts:
+    """All stretches, at one site, in which the model's work stood still although a request was under way.
+
+    ``host`` says what the host did: ``python`` (interpreted code), ``blocked`` (a call that neither computes nor waits
+    for the device: I/O, a sleep), ``lock``, ``gc``, ``ops`` (operators on the CPU), ``alloc``, ``compile``,
+    ``dispatch`` (launching, one small piece after another), ``unknown``.
+    ``device`` is False where the service uses no device: then no operator ran, and nothing is said of a device.
+    """
+
+    host: str
+    count: int
+    total_ms: float
+    max_ms: float
+    requests_affected: int
+    per_request_ms: float
+    recoverable_ms: float
+    device: bool = True
+    thread_id: int = 0
+    site: Site | None = None
+    starts_ms: tuple[float, ...] = ()
+    callee: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """One family of kernels: those that share a base name."""
+
+    name: str
+    family: str
+    """``gemm attention conv softmax norm reduction elementwise index sort copy collective other``."""
+    count: int
+    total_ms: float
+    median_us: float
+    share: float
+    """Of the device's busy time."""
+    tensor_cores: str = "unknown"
+    """``yes``, ``no`` or ``unknown``: read from the kernel's name."""
+    dtype: str = ""
+    op: str = ""
+    shapes: tuple[str, ...] = ()
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts:
+    """How the work was handed to the device, over whole requests."""
+
+    per_request: float = 0.0
+    median_launch_us: float = 0.0
+    per_launch_host_us: float = 0.0
+    """Host time from one launch to the next inside a run of launches: dispatch, Python and the launch call."""
+    dispatch_gap_ms: float = 0.0
+    """Per request: device idle between kernels of one run, for want of the next launch."""
+    recoverable_ms: float = 0.0
+    """Per request: replay with the launches of each run issued at once, as a CUDA graph would."""
+    replayed_ms: float = 0.0
+    """Per request: predicted latency then."""
+    stable_sequence: bool = False
+    sequences: int = 0
+    stable_shapes: bool = False
+    hazards: tuple[str, ...] = ()
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFacts:
+    """Copies of one direction and memory kind (``Device -> Pageable``)."""
+
+    direction: str
+    memory: str
+    count: int
+    bytes: int
+    device_ms: float
+    host_ms: float
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocFacts:
+    """Calls of the device's allocator (``cudaMalloc``, ``cudaFree``, ``cudaHostAlloc``) inside requests."""
+
+    api: str
+    count: int
+    total_ms: float
+    requests_affected: int
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GcFacts:
+    """Garbage collections of one generation at one site inside requests."""
+
+    generation: int
+    count: int
+    total_ms: float
+    max_ms: float
+    requests_affected: int
+    per_request_ms: float
+    collected: int = 0
+    explicit: bool = False
+    thread_id: int = 0
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockFacts:
+    """Waits for one lock, from the agent's samples."""
+
+    lock: str
+    count: int
+    total_ms: float
+    requests_affected: int
+    per_request_ms: float
+    waiter: Site | None = None
+    holder: Site | None = None
+    holder_thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """One operator on the host."""
+
+    name: str
+    count: int
+    self_ms: float
+    shapes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompileFacts:
+    """Compilation seen inside requests."""
+
+    what: str
+    count: int
+    total_ms: float
+    requests_affected: int
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane of the down-sampled timeline: the busy share of each cell, 0 to 100."""
+
+    name: str
+    kind: str
+    """``request``, ``host``, ``wait``, ``device``, ``copy``."""
+    cells: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The slowest whole request (or the whole window), for drawing."""
+
+    start_ms: float = 0.0
+    duration_ms: float = 0.0
+    lanes: tuple[Lane, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """The facts of one trace; what the diagnosis sees, and what travels to the collector."""
+
+    file: str = ""
+    torch: str = ""
+    cuda: str = ""
+    events: int = 0
+    window: Window = Window()
+    device: DeviceFacts = DeviceFacts()
+    requests: tuple[RequestFacts, ...] = ()
+    """At most 64, the slowest always among them."""
+    request_p50_ms: float = 0.0
+    """Traced wall time of the whole requests."""
+    waits: tuple[WaitFacts, ...] = ()
+    gaps: tuple[GapFacts, ...] = ()
+    kernels: tuple[KernelFacts, ...] = ()
+    launch: LaunchFacts = LaunchFacts()
+    copies: tuple[CopyFacts, ...] = ()
+    allocs: tuple[AllocFacts, ...] = ()
+    gc: tuple[GcFacts, ...] = ()
+    locks: tuple[LockFacts, ...] = ()
+    compiles: tuple[CompileFacts, ...] = ()
+    ops: tuple[OpFacts, ...] = ()
+    timeline: Timeline = Timeline()

@@ -1,0 +1,1 @@
+"""Requests and units: marking, ledger, latency sketch, workload."""

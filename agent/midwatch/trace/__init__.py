@@ -1,0 +1,1 @@
+"""Read a Kineto trace and summarise it."""

@@ -1,0 +1,1 @@
+"""The model on the wire: frozen values to protobuf messages and back."""

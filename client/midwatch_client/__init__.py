@@ -1,0 +1,1 @@
+"""The midwatch command and the Python client."""

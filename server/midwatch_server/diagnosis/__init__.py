@@ -1,0 +1,1 @@
+"""From facts to findings: pure rules, one a file."""

@@ -1,0 +1,1 @@
+"""Incidents: fingerprints and grouping."""

@@ -1,0 +1,1 @@
+"""Storage: SQLAlchemy Core on SQLite."""
