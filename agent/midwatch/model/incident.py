@@ -25,7 +25,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A group of occurrences with one fingerprint: ``v1:`` + a hash of service, route, kind, module path and function."""
+    """A group of occurrences with one fingerprint: ``v1:`` + a hash of service, route, kind, module and function."""
 
     incident_id: str
     fingerprint: str

@@ -6,7 +6,7 @@ import types
 import typing
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 

@@ -68,7 +68,7 @@ class RequestFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClassTime:
-    """Device time of one class of work: ``compute``, ``copy_h2d``, ``copy_d2h``, ``copy_d2d``, ``memset``, ``collective``."""
+    """Device time of one class of work: ``compute copy_h2d copy_d2h copy_d2d memset collective``."""
 
     name: str
     total_ms: float
