@@ -11,7 +11,7 @@ from midwatch.model.trace import Caveat, TraceSummary
 
 @dataclass(frozen=True, slots=True)
 class CaptureOrder:
-    """What is asked for. A window ends at ``requests`` whole requests or ``seconds``, whichever comes first; 0: unset."""
+    """What is asked for. A window ends at ``requests`` whole requests or ``seconds``, whichever is first; 0: unset."""
 
     capture_id: str
     reason: str
