@@ -129,6 +129,8 @@ class WaitFacts:
     site: Site | None = None
     starts_ms: tuple[float, ...] = ()
     """Where to look: the start of at most eight of them, the longest first."""
+    launches_after: float = 0.0
+    """Launches that the request still issued after the wait, in an affected request; 0 where not counted."""
 
 
 @dataclass(frozen=True, slots=True)
