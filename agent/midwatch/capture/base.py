@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,8 +39,12 @@ class Engine(Protocol):
         """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
         ...
 
-    def open(self, *, deep: bool) -> None:
-        """Take the session lock, prepare, warm up and start recording. Raises `EngineRefused` or `EngineError`."""
+    def open(self, *, deep: bool, edge: Callable[[], None] | None = None) -> None:
+        """Take the session lock, prepare, warm up and start recording. Raises `EngineRefused` or `EngineError`.
+
+        ``edge`` is called once, when all is ready and just before recording starts: it returns at an edge between
+        requests, after at most 50 ms, so that the first request in the window is a whole one.
+        """
         ...
 
     def close(self, path: str) -> WindowResult:
