@@ -1,0 +1,27 @@
+"""Every loss has a name: what the agent could not keep or send is counted by reason, and reported."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Drops:
+    """Counts by reason since the start of the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count ``count`` lost things; ``reason`` is a short stable name such as ``link_full``."""
+        with self._lock:
+            self._counts[reason] = self._counts.get(reason, 0) + count
+
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """Return the counts, by name."""
+        with self._lock:
+            return tuple(sorted(self._counts.items()))
+
+
+drops = Drops()
+"""The one count of the process."""
