@@ -30,6 +30,8 @@ class Kind(str, Enum):
     DATA_STALL = "data_stall"
     COLLECTIVE_WAIT = "collective_wait"
     FIRST_CALL = "first_call"
+    UNKNOWN = "unknown"
+    """A kind that only a newer version knows; read from the wire or the store, never found here."""
 
 
 class Verdict(str, Enum):
@@ -38,6 +40,8 @@ class Verdict(str, Enum):
     FINDINGS = "findings"
     CLEAN = "clean"
     INSUFFICIENT_DATA = "insufficient_data"
+    UNKNOWN = "unknown"
+    """A verdict that only a newer version knows; never given here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class Finding:
     graph_candidate: GraphCandidate | None = None
     related_site: Site | None = None
     """The other end where there is one: for ``lock_wait`` the holder's line."""
+    share_of_overrun: float = 0.0
+    """For a spike: how much of the overrun, as far as it was watched, this explains; 0 for findings from a window."""
 
 
 @dataclass(frozen=True, slots=True)
