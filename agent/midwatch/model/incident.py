@@ -59,3 +59,12 @@ class CaptureDetail:
     diagnosis: Diagnosis
     resource: Resource | None = None
     has_raw_trace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SpikeDetail:
+    """All that `midwatch show` needs of one spike; in lists the spike comes without its evidence."""
+
+    spike: Spike
+    diagnosis: Diagnosis
+    resource: Resource | None = None

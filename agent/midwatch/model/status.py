@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from midwatch.model.resource import Resource
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -33,3 +35,13 @@ class AgentStatus:
     parts: tuple[Part, ...] = ()
     drops: tuple[tuple[str, int], ...] = ()
     guarded_errors: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """What the collector knows of one agent; ``connected`` means that it holds a command stream now."""
+
+    resource: Resource
+    status: AgentStatus | None = None
+    connected: bool = False
+    last_seen_unix_ns: int = 0

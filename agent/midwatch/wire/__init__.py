@@ -1,1 +1,5 @@
-"""The model on the wire: frozen values to protobuf messages and back."""
+"""The model on the wire: values to the messages of ``midwatch.v1`` and back."""
+
+from midwatch.wire.codec import dump, from_message, load, to_message
+
+__all__ = ["dump", "from_message", "load", "to_message"]

@@ -1,0 +1,1 @@
+"""The messages and services of ``midwatch.v1``."""
