@@ -8,9 +8,10 @@ from midwatch.model.site import Frame
 
 LIBRARIES = frozenset(
     {
-        "accelerate", "aiohttp", "anyio", "asgiref", "click", "fastapi", "flask", "functorch", "grpc", "gunicorn", "h11",
-        "httpcore", "httptools", "httpx", "midwatch", "numpy", "opentelemetry", "pydantic", "requests", "starlette",
-        "torch", "torchaudio", "torchvision", "triton", "urllib3", "uvicorn", "uvloop", "werkzeug", "wrapt",
+        "accelerate", "aiohttp", "anyio", "asgiref", "click", "fastapi", "flask", "functorch", "grpc", "gunicorn",
+        "h11", "httpcore", "httptools", "httpx", "midwatch", "numpy", "opentelemetry", "pydantic", "requests",
+        "starlette", "torch", "torchaudio", "torchvision", "triton", "urllib3", "uvicorn", "uvloop", "werkzeug",
+        "wrapt",
     }
 )  # fmt: skip
 """Packages that a service calls, or that call it: their lines help nobody to find the service's own."""

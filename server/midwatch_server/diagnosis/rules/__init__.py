@@ -1,1 +1,27 @@
 """The rules, one kind a file."""
+
+from midwatch_server.diagnosis.rules.alloc_thrash import AllocThrash
+from midwatch_server.diagnosis.rules.base import Rule
+from midwatch_server.diagnosis.rules.first_call import FirstCall
+from midwatch_server.diagnosis.rules.gc_pause import GcPause
+from midwatch_server.diagnosis.rules.host_gap import HostGap
+from midwatch_server.diagnosis.rules.hot_sync import HotSync
+from midwatch_server.diagnosis.rules.kernel_bound import KernelBound
+from midwatch_server.diagnosis.rules.launch_bound import LaunchBound
+from midwatch_server.diagnosis.rules.lock_wait import LockWait
+from midwatch_server.diagnosis.rules.recompile import Recompile
+from midwatch_server.diagnosis.rules.transfer_bound import TransferBound
+
+__all__ = [
+    "AllocThrash",
+    "FirstCall",
+    "GcPause",
+    "HostGap",
+    "HotSync",
+    "KernelBound",
+    "LaunchBound",
+    "LockWait",
+    "Recompile",
+    "Rule",
+    "TransferBound",
+]

@@ -1,0 +1,214 @@
+"""Where the time of a spike went: every stretch of it claimed by one witness at most.
+
+Exact witnesses come first: collections, compilations, waits for a known lock. What they leave is divided among the
+places where the samples found the request's thread and, where that only waits for a result, the thread of its unit;
+of two threads that were seen at the same time, the place with more time in all has it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from midwatch.model.blame import own_frame
+from midwatch.model.idle import is_idle
+from midwatch.model.samples import CompileEvent, GcPause, LockWait, StackSample
+from midwatch.model.site import Frame, Site
+from midwatch.model.spike import Baseline, Spike
+
+from midwatch_server.diagnosis.activity import Activity, activity
+from midwatch_server.diagnosis.spans import Span, clip, subtract, total_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Time of the request that one witness claims alone."""
+
+    ms: float
+    share: float
+    """Of the overrun, as far as this kind of witness could see it."""
+    site: Site | None = None
+    seen_as: Activity | None = None
+    thread_name: str = ""
+    role: str = ""
+    last: bool = False
+    """Nothing else was seen of this thread in the request after it."""
+    pauses: tuple[GcPause, ...] = ()
+    compiles: tuple[CompileEvent, ...] = ()
+    locks: tuple[LockWait, ...] = ()
+    samples: tuple[StackSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The time of one spike, in milliseconds."""
+
+    duration_ms: float
+    usual_ms: float
+    """The route's median, 0 where it is not known."""
+    overrun_ms: float
+    """Beyond the usual; the whole duration where that is not known."""
+    watched_ms: float
+    """From the first sample to the end of the request."""
+    collections: tuple[Claim, ...] = ()
+    compilations: tuple[Claim, ...] = ()
+    waits: tuple[Claim, ...] = ()
+    places: tuple[Claim, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """All claims, the largest first."""
+        return tuple(
+            sorted(
+                (*self.collections, *self.compilations, *self.waits, *self.places),
+                key=lambda claim: -claim.ms,
+            )
+        )
+
+
+def frame_site(frames: tuple[Frame, ...], how: str) -> Site | None:
+    """Return the service's own line in a stack as an exact site, None for an empty stack."""
+    frame = own_frame(frames)
+    if frame is None:
+        return None
+    return Site(frame.file, frame.line, frame.function, frame.module, exact=True, how=how, callee=frame.callee)
+
+
+def account(spike: Spike, usual: Baseline) -> Account:
+    """Divide the time of ``spike`` among what was seen in it."""
+    start = spike.request.start_unix_ns
+    end = start + spike.request.duration_ns
+    duration_ms = spike.request.duration_ns / 1e6
+    usual_ms = usual.p50_ms if usual.requests else 0.0
+    overrun_ms = max(duration_ms - usual_ms, 0.0)
+    samples = _working(spike)
+    watched_from = min((sample.unix_ns - sample.weight_ns for sample in samples), default=end)
+    watched_ms = max(end - max(watched_from, start), 0) / 1e6
+    ledger = _Ledger(start, end, overrun_ms)
+    collections = ledger.divide(_collections(spike))
+    compilations = ledger.divide(_compilations(spike))
+    waits = ledger.divide(_waits(spike))
+    ledger.visible_ms = min(overrun_ms, watched_ms) or overrun_ms
+    places = ledger.divide(_places(samples, has_device=spike.has_device))
+    return Account(duration_ms, usual_ms, overrun_ms, watched_ms, collections, compilations, waits, places)
+
+
+class _Ledger:
+    """Hands out the time of the request, the largest claim first, and never twice."""
+
+    def __init__(self, start: int, end: int, visible_ms: float) -> None:
+        self._start = start
+        self._end = end
+        self._taken: list[Span] = []
+        self.visible_ms = visible_ms
+
+    def divide(self, wanted: Mapping[Hashable, tuple[Claim, list[Span]]]) -> tuple[Claim, ...]:
+        """Return the claims of ``wanted`` with the time that is theirs, those that get none left out."""
+        open_claims = {key: (claim, clip(spans, self._start, self._end)) for key, (claim, spans) in wanted.items()}
+        granted: list[Claim] = []
+        while open_claims:
+            left = {key: subtract(spans, self._taken) for key, (_, spans) in open_claims.items()}
+            best = max(left, key=lambda key: total_ms(left[key]))
+            claim, _ = open_claims.pop(best)
+            mine = total_ms(left[best])
+            self._taken += left[best]
+            if mine > 0:
+                granted.append(replace(claim, ms=mine, share=min(mine / self.visible_ms, 1.0)))
+        return tuple(granted)
+
+
+def _collections(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    groups: dict[Hashable, list[GcPause]] = defaultdict(list)
+    for pause in spike.gc:
+        groups[pause.generation, pause.explicit].append(pause)
+    return {
+        key: (
+            Claim(
+                0.0,
+                0.0,
+                site=frame_site(pauses[0].frames, "gc_callback") if pauses[0].explicit else None,
+                pauses=tuple(pauses),
+            ),
+            [(p.start_unix_ns, p.start_unix_ns + p.duration_ns) for p in pauses],
+        )
+        for key, pauses in groups.items()
+    }
+
+
+def _compilations(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    if not spike.compiles:
+        return {}
+    spans = [(event.start_unix_ns, event.start_unix_ns + event.duration_ns) for event in spike.compiles]
+    return {"compile": (Claim(0.0, 0.0, compiles=spike.compiles), spans)}
+
+
+def _waits(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    concerned = {spike.request.thread_id, *(unit.thread_id for unit in spike.units)} - {0}
+    groups: dict[Hashable, list[LockWait]] = defaultdict(list)
+    for wait in spike.locks:
+        if not concerned or wait.thread_id in concerned:
+            groups[wait.lock, _function(wait.waiter)].append(wait)
+    return {
+        key: (
+            Claim(0.0, 0.0, site=frame_site(max(waits, key=_wait_ns).waiter, "sample"), locks=tuple(waits)),
+            [(wait.unix_ns, wait.unix_ns + wait.duration_ns) for wait in waits],
+        )
+        for key, waits in groups.items()
+    }
+
+
+def _wait_ns(wait: LockWait) -> int:
+    return wait.duration_ns
+
+
+def _function(frames: tuple[Frame, ...]) -> tuple[str, str]:
+    frame = own_frame(frames)
+    return (frame.file, frame.function) if frame else ("", "")
+
+
+def _working(spike: Spike) -> list[StackSample]:
+    """Return the samples of the request's own thread and of its units' threads that show work, not waiting for work."""
+    return [
+        sample
+        for sample in spike.samples
+        if sample.role in ("request", "unit") and sample.frames and not is_idle(sample.frames)
+    ]
+
+
+def _places(samples: list[StackSample], *, has_device: bool) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    groups: dict[Hashable, list[StackSample]] = defaultdict(list)
+    for sample in samples:
+        shown = activity(sample.frames, has_device=has_device)
+        groups[sample.thread_id, shown, _function(sample.frames)].append(sample)
+    last_of = {sample.thread_id: sample for sample in sorted(samples, key=lambda sample: sample.unix_ns)}
+    return {
+        key: (_place(group, last_of, has_device=has_device), [(s.unix_ns - s.weight_ns, s.unix_ns) for s in group])
+        for key, group in groups.items()
+    }
+
+
+def _place(group: list[StackSample], last_of: Mapping[int, StackSample], *, has_device: bool) -> Claim:
+    shown = _heaviest_line(group)
+    return Claim(
+        0.0,
+        0.0,
+        site=frame_site(shown.frames, "sample"),
+        seen_as=activity(shown.frames, has_device=has_device),
+        thread_name=shown.thread_name,
+        role=shown.role,
+        last=last_of[shown.thread_id] in group,
+        samples=tuple(group),
+    )
+
+
+def _heaviest_line(group: Iterable[StackSample]) -> StackSample:
+    """Return a sample of the line that holds most of the time of ``group``."""
+    weights: dict[int, int] = defaultdict(int)
+    shown: dict[int, StackSample] = {}
+    for sample in group:
+        frame = own_frame(sample.frames)
+        line = frame.line if frame else 0
+        weights[line] += sample.weight_ns
+        shown.setdefault(line, sample)
+    return shown[max(weights, key=lambda line: weights[line])]

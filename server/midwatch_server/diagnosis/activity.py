@@ -1,0 +1,64 @@
+"""What a thread was doing when one stack sample was taken, read from the names in its frames."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from midwatch.model.blame import own_depth
+from midwatch.model.site import Frame
+
+SYNCS = frozenset(
+    {"item", "cpu", "synchronize", "tolist", "numpy", "nonzero", "is_nonzero", "_local_scalar_dense", "argwhere"}
+)
+"""Calls that make the host wait for the device where the tensor lives there."""
+
+LOCKS = frozenset({"acquire", "__enter__"})
+
+BLOCKING = frozenset(
+    {
+        "accept", "communicate", "connect", "execute", "fdatasync", "fetchall", "fetchone", "flush", "fsync",
+        "getaddrinfo", "getresponse", "open", "poll", "read", "readinto", "readline", "readlines", "recv", "recv_into",
+        "recvfrom", "select", "send", "sendall", "sendfile", "sendto", "sleep", "sync", "urlopen", "wait", "waitpid",
+        "write", "writelines",
+    }
+)  # fmt: skip
+"""Calls that neither compute nor wait for the device: files, sockets, processes, sleep."""
+
+OPERATORS = frozenset(
+    {
+        "_call_impl", "_wrapped_call_impl", "addmm", "backward", "baddbmm", "bmm", "cat", "conv1d", "conv2d", "conv3d",
+        "einsum", "embedding", "embedding_bag", "forward", "gelu", "layer_norm", "linear", "log_softmax", "lstm",
+        "matmul", "mm", "relu", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "tanh", "topk",
+    }
+)  # fmt: skip
+"""The model's own work, as far as a name can tell."""
+
+
+class Activity(str, Enum):
+    """What one sample shows."""
+
+    SYNC = "sync"
+    LOCK = "lock"
+    BLOCKED = "blocked"
+    OPERATORS = "operators"
+    PYTHON = "python"
+
+
+def activity(frames: tuple[Frame, ...], *, has_device: bool) -> Activity:
+    """Read what a thread was doing from its frames, innermost first.
+
+    The frames from the innermost to the service's own one are looked at, since a call such as ``print(tensor)`` or
+    ``requests.get`` ends in a library that does the waiting.
+    """
+    within = frames[: own_depth(frames) + 1]
+    names = [frame.callee for frame in within]
+    if has_device and any(name in SYNCS for name in names):
+        return Activity.SYNC
+    innermost = names[0] if names else ""
+    if innermost in LOCKS:
+        return Activity.LOCK
+    if innermost in BLOCKING:
+        return Activity.BLOCKED
+    if within and (within[0].module.partition(".")[0] == "torch" or innermost in OPERATORS):
+        return Activity.OPERATORS
+    return Activity.PYTHON

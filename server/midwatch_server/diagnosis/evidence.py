@@ -1,0 +1,100 @@
+"""What a diagnosis starts from."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from functools import cached_property
+
+from midwatch.model.requests import Workload
+from midwatch.model.spike import Baseline, Spike
+from midwatch.model.trace import RequestFacts, TraceSummary
+
+from midwatch_server.diagnosis.account import Account, account
+
+NOUNS = {"ledger": "request", "annotation": "request", "step": "step", "window": "window"}
+HOST_LANES = frozenset({"host_ops", "runtime", "python", "samples"})
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A window's facts, a spike, or both, and what the route normally does."""
+
+    summary: TraceSummary | None = None
+    spike: Spike | None = None
+    baseline: Baseline = Baseline()
+    workload: Workload = Workload()
+
+    @cached_property
+    def account(self) -> Account | None:
+        """The spike's time, each stretch claimed at most once; None without a spike."""
+        if self.spike is None:
+            return None
+        known = self.baseline if self.baseline.requests else self.spike.baseline
+        return account(self.spike, known)
+
+    @property
+    def factor(self) -> float:
+        """What to multiply traced milliseconds with to get untraced ones."""
+        return self.summary.window.untraced_factor if self.summary else 1.0
+
+    def untraced(self, traced_ms: float) -> float:
+        """Return untraced milliseconds for traced ones."""
+        return traced_ms * self.factor
+
+    @property
+    def device_lane_missing(self) -> bool:
+        """True where work was launched, but no kernel record came back: nothing may be said of the device then."""
+        if self.summary is None:
+            return False
+        device = self.summary.device
+        launched = device.launches + device.graph_launches
+        return launched > 0 and device.kernels == 0
+
+    @property
+    def host_lane_missing(self) -> bool:
+        """True where nothing tells what the host did."""
+        return self.summary is None or not HOST_LANES.intersection(self.summary.window.lanes)
+
+    @property
+    def noun(self) -> str:
+        """What the figures of the window refer to: ``request``, ``step`` or ``window``."""
+        return NOUNS.get(self.summary.window.basis, "request") if self.summary else "request"
+
+    def per(self, affected: int) -> str:
+        """Say in how many of the requests: ``in every request``, ``in 1 of 16 requests``, ``in this window``."""
+        whole = self.summary.window.requests if self.summary else 1
+        if self.noun == "window":
+            return "in this window"
+        if affected >= whole:
+            return f"in every {self.noun}" if whole > 1 else f"in the {self.noun}"
+        return f"in {affected} of {whole} {self.noun}s"
+
+    def wall_ms(self, starts_ms: tuple[float, ...] = (), affected: int = 0) -> float:
+        """Return the untraced wall time of the affected requests, in milliseconds.
+
+        ``starts_ms`` are moments inside them. Where every request is affected, or no moment falls into a known one,
+        it is that of the median request.
+        """
+        if self.summary is None:
+            return 0.0
+        some = 0 < affected < self.summary.window.requests
+        hit = [facts.wall_ms for facts in self.summary.requests if _holds(facts, starts_ms)] if some else []
+        wall = statistics.median(hit) if hit else self.summary.request_p50_ms
+        return (wall or self.summary.window.duration_ms) * self.factor
+
+    def busy_share(self) -> float:
+        """Return the share of the median request in which a device works, 0 to 1."""
+        request = self.median_request()
+        return min(request.device_busy_ms / request.wall_ms, 1.0) if request and request.wall_ms > 0 else 0.0
+
+    def median_request(self) -> RequestFacts | None:
+        """Return the facts of the request whose wall time is the median, None where there are none."""
+        if self.summary is None or not self.summary.requests:
+            return None
+        ranked = sorted(self.summary.requests, key=lambda facts: facts.wall_ms)
+        return ranked[(len(ranked) - 1) // 2]
+
+
+def _holds(facts: RequestFacts, starts_ms: tuple[float, ...]) -> bool:
+    return any(facts.start_ms <= start < facts.start_ms + facts.wall_ms for start in starts_ms)

@@ -1,0 +1,40 @@
+"""Sentences that several rules use as evidence."""
+
+from __future__ import annotations
+
+from midwatch_server.diagnosis.account import Account, Claim
+from midwatch_server.diagnosis.words import ms, percent, plural
+
+
+def look_at(starts_ms: tuple[float, ...]) -> str:
+    """Say where in the window to look, as the end of a sentence; "" where no moment is known."""
+    if not starts_ms:
+        return ""
+    return "; look at " + ", ".join(f"{start:.3f}" for start in sorted(starts_ms[:3])) + " ms of the window"
+
+
+def seen_in(claim: Claim) -> str:
+    """Say how many samples of which thread stand behind ``claim``."""
+    whose = {"request": "the request's own thread", "unit": "the thread that does its device work"}.get(
+        claim.role, "a thread"
+    )
+    name = f" ({claim.thread_name})" if claim.thread_name else ""
+    return f"{plural(len(claim.samples), 'stack sample')} of {whose}{name} found it here"
+
+
+def explains(account: Account, claim: Claim) -> str:
+    """Say how much of the overrun ``claim`` explains."""
+    if claim.samples and account.watched_ms < account.overrun_ms:
+        return (
+            f"Explains {percent(claim.share)} of the {ms(account.watched_ms)} that were watched; "
+            f"the request overran by {ms(account.overrun_ms)}"
+        )
+    if not account.usual_ms:
+        return (
+            f"Explains {percent(claim.share)} of the request's {ms(account.duration_ms)}; "
+            "its usual latency is not known yet"
+        )
+    return (
+        f"Explains {percent(claim.share)} of the {ms(account.overrun_ms)} by which the request overran its usual "
+        f"{ms(account.usual_ms)}"
+    )

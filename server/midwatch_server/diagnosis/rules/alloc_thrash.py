@@ -1,0 +1,82 @@
+"""``alloc_thrash`` and, where it happens once, ``first_call``: the device's allocator on the request path.
+
+Definition: calls of cudaMalloc, cudaFree, cudaHostAlloc and their HIP names inside requests. PyTorch's caching
+allocator makes them only while its pool grows, so memory that is taken *and* given back in the window, or calls in at
+least half of the requests, mean thrashing; memory only taken, and in fewer requests, means a pool that still grows.
+
+Source: PyTorch's notes on memory management; the reports in which ``empty_cache()`` in every step caused both. All of
+the time is recoverable. No threshold of its own beyond the half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midwatch.model.finding import Advice, Finding, Kind
+from midwatch.model.trace import AllocFacts
+
+from midwatch_server.diagnosis.build import window_finding
+from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.words import ms, place, plural
+
+THRASH = (
+    Advice(
+        "Take torch.cuda.empty_cache() off the request path, and leave the caching allocator on",
+        "Memory given back to the driver has to be fetched again, and cudaFree waits for the device",
+        "cudaMalloc and cudaFree calls per request: none after warm-up",
+    ),
+    Advice(
+        "Allocate pinned buffers once and reuse them",
+        "cudaHostAlloc maps pages and takes milliseconds",
+        "cudaHostAlloc calls per request",
+    ),
+)
+WARM_UP = (
+    Advice(
+        "Run the largest shapes once before the service takes traffic",
+        "The caching allocator then has its memory; this cost is warm-up and does not come back",
+        "The first requests after a start",
+    ),
+)
+
+
+class AllocThrash:
+    """Allocator calls inside requests."""
+
+    kind = Kind.ALLOC_THRASH
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        """Yield one finding for all allocator calls together."""
+        summary = evidence.summary
+        if summary is None or not summary.allocs:
+            return
+        affected = max(1, *(facts.requests_affected for facts in summary.allocs))
+        cost = evidence.untraced(sum(facts.total_ms for facts in summary.allocs) / affected)
+        frees = sum(facts.count for facts in summary.allocs if "Free" in facts.api)
+        whole = max(summary.window.requests, 1)
+        thrash = frees > 0 or (whole > 1 and affected * 2 >= whole)
+        longest = max(summary.allocs, key=lambda facts: facts.total_ms)
+        at = f", most of it in {place(longest.site)}" if longest.site else ""
+        yield window_finding(
+            Kind.ALLOC_THRASH if thrash else Kind.FIRST_CALL,
+            f"The device's allocator ({_calls(summary.allocs)}) takes {ms(cost)} {evidence.per(affected)}{at}"
+            + ("" if thrash else ": memory is taken for the first time"),
+            site=longest.site,
+            cost_ms=cost,
+            gain_ms=cost,
+            wall_ms=max(evidence.wall_ms(affected=affected), cost),
+            occurrences=sum(facts.count for facts in summary.allocs) / affected,
+            affected=affected,
+            confidence=0.8,
+            evidence=[
+                f"{facts.api}: {plural(facts.count, 'call')}, {ms(facts.total_ms)} traced" for facts in summary.allocs
+            ],
+            advice=THRASH if thrash else WARM_UP,
+        )
+
+
+def _calls(allocs: tuple[AllocFacts, ...]) -> str:
+    counts: dict[str, int] = {}
+    for facts in allocs:
+        counts[facts.api] = counts.get(facts.api, 0) + facts.count
+    return " and ".join(f"{number} {api}" for api, number in counts.items())

@@ -1,0 +1,111 @@
+"""``gc_pause``: a garbage collection held the request.
+
+A collection of CPython stops every thread of the process, so whichever thread ran it, the request waited. All of it is
+recoverable: the request does not need it. The site is the line of an explicit ``gc.collect()``; the line at which an
+automatic collection happened to start is chance and therefore no site.
+
+Source: exact start and end from `gc.callbacks`, or ``gc.collect`` in the trace's Python lane. The remedies are those of
+CPython's documentation of `gc.freeze` and of the reports that found generation-2 collections of 100 to 900 ms in
+inference servers. No threshold of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midwatch.model.finding import Advice, Finding, Kind
+from midwatch.model.trace import GcFacts
+
+from midwatch_server.diagnosis.account import Account, Claim
+from midwatch_server.diagnosis.build import spike_finding, window_finding
+from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.phrases import explains
+from midwatch_server.diagnosis.words import ms, place, plural
+
+MEASURE = "The route's p99 and maximum, and the GC time of its requests"
+
+EXPLICIT = Advice(
+    "Take this gc.collect() off the request path: run it between requests, or not at all",
+    "It walks every tracked object each time, however little there is to free",
+    MEASURE,
+)
+AUTOMATIC = Advice(
+    "Call gc.collect() and then gc.freeze() once, when the models are loaded",
+    "Frozen objects are no longer walked; a generation-2 collection then costs only what requests have left behind",
+    MEASURE,
+)
+YOUNG = Advice(
+    "Raise the first threshold, for example gc.set_threshold(50_000, 20, 100)",
+    "Young collections then run less often; memory grows by the objects of a few requests",
+    MEASURE,
+)
+
+
+class GcPause:
+    """Collections that held requests."""
+
+    kind = Kind.GC_PAUSE
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        """Yield one finding a generation and site."""
+        if evidence.summary is not None:
+            for facts in evidence.summary.gc:
+                yield _from_window(evidence, facts)
+        if evidence.account is not None:
+            for claim in evidence.account.collections:
+                yield _from_spike(evidence.account, claim)
+
+
+def _advice(generation: int, *, explicit: bool) -> tuple[Advice, ...]:
+    return (EXPLICIT,) if explicit else (AUTOMATIC,) if generation >= 2 else (YOUNG,)
+
+
+def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
+    cost = evidence.untraced(facts.per_request_ms)
+    walls = [request.wall_ms for request in evidence.summary.requests if request.gc_ms > 0] if evidence.summary else []
+    some = evidence.summary is not None and facts.requests_affected < evidence.summary.window.requests
+    wall = evidence.untraced(sum(walls) / len(walls)) if some and walls else evidence.wall_ms()
+    site = facts.site if facts.explicit else None
+    cause = f"`gc.collect()` in {place(site)}" if site else f"A garbage collection (generation {facts.generation})"
+    return window_finding(
+        Kind.GC_PAUSE,
+        f"{cause} holds the request for {ms(cost)} {evidence.per(facts.requests_affected)}",
+        site=site,
+        cost_ms=cost,
+        gain_ms=cost,
+        wall_ms=max(wall, cost),
+        occurrences=facts.count / max(facts.requests_affected, 1),
+        affected=facts.requests_affected,
+        confidence=0.95,
+        evidence=(
+            f"{plural(facts.count, 'collection')} of generation {facts.generation}",
+            f"{ms(facts.total_ms)} traced in all, the longest {ms(facts.max_ms)}",
+        ),
+        advice=_advice(facts.generation, explicit=facts.explicit),
+    )
+
+
+def _from_spike(account: Account, claim: Claim) -> Finding:
+    pauses = claim.pauses
+    generation = pauses[0].generation
+    explicit = pauses[0].explicit
+    objects = max(pause.objects for pause in pauses)
+    freed = sum(pause.collected for pause in pauses)
+    if claim.site is not None:
+        title = f"`gc.collect()` in {place(claim.site)} held the request for {ms(claim.ms)}"
+    else:
+        tracked = f" over {objects:,} objects" if objects else ""
+        title = f"A garbage collection (generation {generation}{tracked}) held the request for {ms(claim.ms)}"
+    return spike_finding(
+        Kind.GC_PAUSE,
+        title,
+        account,
+        claim,
+        occurrences=float(len(pauses)),
+        confidence=0.95,
+        evidence=(
+            f"{plural(len(pauses), 'collection')} of generation {generation}, {plural(freed, 'object')} freed",
+            explains(account, claim),
+        ),
+        advice=_advice(generation, explicit=explicit),
+    )

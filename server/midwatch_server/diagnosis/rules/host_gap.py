@@ -1,0 +1,147 @@
+"""``host_gap``: the model's work stands still while the host does other work in the request.
+
+From a window: a gap of `GapFacts` in which the host ran Python, was blocked, ran CPU operators while the device idled,
+or did something that no witness names. Gaps that collections, locks, allocations, compilations or dispatch explain
+belong to their own rules. Where the service uses no device, a gap is a stretch without operators, and nothing is said
+of a device. Without any record of the host there is no gap to speak of.
+
+From a spike: samples of the request's thread, or of its unit's thread, that show Python or a blocking call. Time inside
+operators is the model's own work and no gap.
+
+Source: the replay for what a gap costs; the list of blocking calls is `activity.BLOCKING`. No threshold of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midwatch.model.finding import Advice, Finding, Kind
+from midwatch.model.trace import GapFacts
+
+from midwatch_server.diagnosis.account import Account, Claim
+from midwatch_server.diagnosis.activity import Activity
+from midwatch_server.diagnosis.build import spike_finding, window_finding
+from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
+from midwatch_server.diagnosis.words import call, ms, place, plural
+
+MEASURE = "The route's p50, and the gap at this line in a new window"
+
+PYTHON = (
+    Advice(
+        "Move this work off the request path, precompute it, or hand it to vectorised code",
+        "While the interpreter runs it, nothing is launched and the device has nothing to do",
+        MEASURE,
+    ),
+    Advice(
+        "If it must stay, run it while the device works: launch the next stage first, or prepare the next request on "
+        "another thread or process",
+        "Host and device work at the same time only where the host runs ahead",
+        MEASURE,
+    ),
+)
+BLOCKED = (
+    Advice(
+        "Take the blocking call off the request path: hand it to a queue that a thread of its own drains",
+        "The request waits for a file, a socket or a timer although its result does not need it",
+        MEASURE,
+    ),
+)
+OPERATORS = (
+    Advice(
+        "Run these operators on the device, or before the request reaches the model",
+        "The device idles while the host computes",
+        MEASURE,
+    ),
+)
+UNKNOWN = (
+    Advice(
+        "Take a deep window with the agent attached (midwatch profile SERVICE --deep)",
+        "This trace has no record of what the host did here; stack samples name the line",
+        "Whether the gap has a line then",
+    ),
+)
+
+
+class HostGap:
+    """Host work that leaves the model standing still."""
+
+    kind = Kind.HOST_GAP
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        """Yield one finding a gap site."""
+        if evidence.summary is not None and not evidence.host_lane_missing:
+            for gap in evidence.summary.gaps:
+                if gap.host in ("python", "blocked", "unknown") or (gap.host == "ops" and gap.device):
+                    yield _from_window(evidence, gap)
+        if evidence.account is not None:
+            for claim in evidence.account.places:
+                if claim.seen_as in (Activity.PYTHON, Activity.BLOCKED):
+                    yield _from_spike(evidence.account, claim)
+
+
+def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
+    cost = evidence.untraced(gap.per_request_ms)
+    known = not (gap.device and evidence.device_lane_missing)
+    idle = "the device has nothing to do" if gap.device and known else "no operator runs"
+    return window_finding(
+        Kind.HOST_GAP,
+        f"{_doing(gap)} for {ms(cost)} {evidence.per(gap.requests_affected)} while {idle}",
+        site=gap.site,
+        cost_ms=cost,
+        gain_ms=evidence.untraced(gap.recoverable_ms),
+        wall_ms=evidence.wall_ms(gap.starts_ms, gap.requests_affected),
+        occurrences=gap.count / max(gap.requests_affected, 1),
+        affected=gap.requests_affected,
+        confidence=_confidence(gap),
+        evidence=(
+            f"{plural(gap.count, 'gap')}, {ms(gap.total_ms)} traced in all",
+            f"The longest takes {ms(gap.max_ms)}{look_at(gap.starts_ms)}",
+        ),
+        advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
+    )
+
+
+def _doing(gap: GapFacts) -> str:
+    at = f" in {place(gap.site)}" if gap.site else ""
+    callee = gap.callee or (gap.site.callee if gap.site else "")
+    if gap.host == "python":
+        return f"Python runs{at}"
+    if gap.host == "blocked":
+        return f"{call(callee)}{at} blocks" if callee else f"A blocking call{at} holds the request"
+    if gap.host == "ops":
+        return f"Operators on the CPU run{at}"
+    return f"The host does something unrecorded{at}"
+
+
+def _confidence(gap: GapFacts) -> float:
+    if gap.host == "unknown" or gap.site is None:
+        return 0.4
+    return 0.9 if gap.site.exact else 0.75
+
+
+def _from_spike(account: Account, claim: Claim) -> Finding:
+    at = place(claim.site) if claim.site else "an unknown place"
+    callee = claim.site.callee if claim.site else ""
+    blocked = claim.seen_as is Activity.BLOCKED
+    if blocked:
+        title = (
+            f"{call(callee)} in {at} blocked the request for {ms(claim.ms)}"
+            if callee
+            else (f"A blocking call in {at} held the request for {ms(claim.ms)}")
+        )
+    else:
+        title = f"Python in {at} held the request for {ms(claim.ms)}"
+    return spike_finding(
+        Kind.HOST_GAP,
+        title,
+        account,
+        claim,
+        occurrences=1.0,
+        confidence=0.85 if len(claim.samples) >= 3 else 0.7,
+        evidence=(seen_in(claim), explains(account, claim)),
+        advice=BLOCKED if blocked else PYTHON,
+        caveats=()
+        if blocked
+        else ("Samples see lines, not operators: a part of this time may be the model's own work",),
+    )

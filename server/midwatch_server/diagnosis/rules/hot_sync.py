@@ -1,0 +1,161 @@
+"""``hot_sync``: the host waits for the device inside a request although more device work follows.
+
+From a window: a wait of `WaitFacts` after which the request still launched work. Waits that only hand over the result
+(``handover``) are none. What one costs is the wait itself; what it would gain is the replay's word, so that a wait in a
+device-bound or launch-bound request, which moves elsewhere when it is removed, claims nothing.
+
+From a spike: samples that found the thread inside a call that reads from the device. What the device did meanwhile is
+not known then, so the gain is an upper bound, and a wait after which nothing else was seen may be the hand-over.
+
+Source: PyTorch's performance tuning guide ("avoid unnecessary CPU-GPU synchronization") and the service that gave
+Midwatch its story; there is no threshold of its own, only the judge's 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midwatch.model.finding import Advice, Finding, Kind
+from midwatch.model.site import Site
+from midwatch.model.trace import WaitFacts
+
+from midwatch_server.diagnosis.account import Account, Claim
+from midwatch_server.diagnosis.activity import Activity
+from midwatch_server.diagnosis.build import NOTE_SHARE, spike_finding, window_finding
+from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
+from midwatch_server.diagnosis.words import method, ms, place, plural, size
+
+CALLS = {
+    "item": "Reading a scalar back (`.item()` or the like)",
+    "d2h": "A blocking copy to the host",
+    "h2d_pageable": "A blocking copy from pageable memory to the device",
+    "stream_sync": "A stream synchronize",
+    "event_sync": "An event synchronize",
+    "device_sync": "`torch.cuda.synchronize()`",
+    "free": "A cudaFree, which waits for the device,",
+    "other": "A call that waits for the device",
+}
+"""The subject of the title where the call itself is not known by name."""
+
+MEASURE = "The route's p50, and the wait at this line in a new window: it should be gone"
+
+ADVICE = {
+    "item": Advice(
+        "Keep the value on the device and read it once, after the last launch of the request, or every Nth request",
+        "Each read-back stops the host until the device has done everything queued; what follows is launched late",
+        MEASURE,
+    ),
+    "d2h": Advice(
+        "Copy into pinned memory with non_blocking=True and wait for it where the value is used, after the last launch",
+        "A copy to pageable memory blocks the host until the device has reached it",
+        MEASURE,
+    ),
+    "h2d_pageable": Advice(
+        "Allocate the source once with pin_memory=True and copy with non_blocking=True",
+        "A copy from pageable memory blocks the host; pinning it in every request would cost more than it gains",
+        MEASURE,
+    ),
+    "free": Advice(
+        "Take empty_cache() off the request path and leave the caching allocator on",
+        "Giving memory back to the driver waits for the device, and the next allocation pays again",
+        MEASURE,
+    ),
+    "other": Advice(
+        "Remove the synchronize, or move it behind the last launch; for timing record torch.cuda.Event pairs, "
+        "and read them after the request",
+        "Work on one stream is ordered already; the host only has to wait where it uses a result",
+        MEASURE,
+    ),
+}
+
+
+class HotSync:
+    """Waits for the device in the middle of a request."""
+
+    kind = Kind.HOT_SYNC
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        """Yield one finding a waiting site."""
+        if evidence.summary is not None:
+            for wait in evidence.summary.waits:
+                if wait.count > wait.handover:
+                    yield _from_window(evidence, wait)
+        if evidence.account is not None:
+            for claim in evidence.account.places:
+                if claim.seen_as is Activity.SYNC:
+                    yield _from_spike(evidence.account, claim)
+
+
+def _subject(cause: str, site: Site | None) -> str:
+    return method(site.callee) if site is not None and site.callee else CALLS.get(cause, CALLS["other"])
+
+
+def _advice(cause: str) -> tuple[Advice, ...]:
+    return (ADVICE.get(cause, ADVICE["other"]),)
+
+
+def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
+    cost = evidence.untraced(wait.per_request_ms)
+    wall = evidence.wall_ms(wait.starts_ms, wait.requests_affected)
+    known = not evidence.device_lane_missing
+    gain = evidence.untraced(wait.recoverable_ms) if known else 0.0
+    where = f" in {place(wait.site)}" if wait.site else ""
+    more = f"{plural(wait.launches_after, 'launch')} follow" if wait.launches_after else "more device work follows"
+    return window_finding(
+        Kind.HOT_SYNC,
+        f"{_subject(wait.cause, wait.site)}{where} makes the host wait {ms(cost)} "
+        f"{evidence.per(wait.requests_affected)} while {more}",
+        site=wait.site,
+        cost_ms=cost,
+        gain_ms=gain,
+        wall_ms=wall,
+        occurrences=(wait.count - wait.handover) / max(wait.requests_affected, 1),
+        affected=wait.requests_affected,
+        confidence=(0.9 if wait.site and wait.site.exact else 0.8) if known else 0.5,
+        evidence=_window_evidence(evidence, wait, gain, wall),
+        advice=_advice(wait.cause),
+        caveats=() if known else ("No kernel was recorded, so what removing this wait would gain is not known",),
+    )
+
+
+def _window_evidence(evidence: Evidence, wait: WaitFacts, gain: float, wall: float) -> Iterable[str]:
+    yield (
+        f"{wait.api}: {plural(wait.count, 'wait')}, {ms(wait.total_ms)} traced, the longest {ms(wait.max_ms)}"
+        f"{look_at(wait.starts_ms)}"
+    )
+    if wait.handover:
+        yield f"{wait.handover} of them hand over the result at the end of a request and are not counted"
+    if wait.copy_bytes:
+        yield f"{size(wait.copy_bytes / max(wait.count, 1))} copied each time"
+    if evidence.device_lane_missing:
+        return
+    if wait.device_busy_ms:
+        yield f"The device worked for {ms(wait.device_busy_ms)} of the {ms(wait.total_ms)}"
+    if gain < NOTE_SHARE * wall:
+        yield (
+            f"Replayed without the wait, the {evidence.noun} gains {ms(gain)} of {ms(wall)}: "
+            "the time would pass elsewhere, so this is not the cause"
+        )
+    else:
+        yield f"Replayed without the wait, the {evidence.noun} takes {ms(wall - gain)} instead of {ms(wall)}"
+
+
+def _from_spike(account: Account, claim: Claim) -> Finding:
+    callee = claim.site.callee if claim.site else ""
+    cause = "other" if callee == "synchronize" else "d2h" if callee in ("cpu", "numpy") else "item"
+    where = f" in {place(claim.site)}" if claim.site else ""
+    caveats = ["What the device did meanwhile is not known without a window: removing the wait may gain less"]
+    if claim.last:
+        caveats.append("Nothing was seen of this thread after it: it may be the hand-over of the result")
+    return spike_finding(
+        Kind.HOT_SYNC,
+        f"{_subject(cause, claim.site)}{where} made the host wait {ms(claim.ms)} for the device",
+        account,
+        claim,
+        occurrences=1.0,
+        confidence=0.4 if claim.last else 0.6,
+        evidence=(seen_in(claim), explains(account, claim)),
+        advice=_advice(cause),
+        caveats=caveats,
+    )

@@ -1,0 +1,126 @@
+"""``launch_bound``: the device waits between many small kernels; launching costs more than the work.
+
+Definition: in a request with at least `MIN_LAUNCHES` launches, most kernels are small (under 10 us) and the device
+idles between the kernels of one run, for want of the next launch, for at least `MIN_IDLE_SHARE` of the request. What it
+would gain is the replay with the launches of each run issued at once, as a CUDA graph does; waits and host gaps stay in
+that replay, so that their time is not claimed here again.
+
+Sources: a launch costs the host 4 to 10 us and an eager PyTorch operator 10 to 30 us, so kernels under 10 us cannot
+hide it (PyTorch's blog on CUDA graphs; HolisticTraceAnalysis calls kernels under 10 us short). 20 launches are where
+the cost reaches a tenth of a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midwatch.model.finding import Advice, Finding, GraphCandidate, Kind
+from midwatch.model.trace import TraceSummary
+
+from midwatch_server.diagnosis.build import NOTE_SHARE, window_finding
+from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.words import count, ms, percent, place, plural
+
+MIN_LAUNCHES = 20
+MIN_SMALL_SHARE = 0.5
+MIN_IDLE_SHARE = 0.1
+MIN_REQUESTS_FOR_STABILITY = 2
+
+MEASURE = "The route's p50 and the launches per request"
+
+GRAPH = Advice(
+    "Capture the forward in a CUDA graph: torch.compile(model, mode='reduce-overhead'), or torch.cuda.CUDAGraph",
+    "Launch sequence and shapes are the same in every request seen; one graph launch replaces them all",
+    MEASURE,
+)
+FUSE = Advice(
+    "torch.compile the module with most launches",
+    "It fuses chains of small operators into fewer kernels; watch the first requests for compilation",
+    MEASURE,
+)
+BATCH = Advice(
+    "Put more requests into one forward",
+    "The launches stay the same and each kernel does more work",
+    MEASURE + ", beside the throughput",
+)
+
+
+class LaunchBound:
+    """Launching that takes longer than the work."""
+
+    kind = Kind.LAUNCH_BOUND
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        """Yield at most one finding: launching is a property of the whole request."""
+        summary = evidence.summary
+        if summary is None or not summary.device.kernels or evidence.host_lane_missing:
+            return
+        launch = summary.launch
+        wall = evidence.wall_ms()
+        idle = evidence.untraced(launch.dispatch_gap_ms)
+        small = summary.device.small_kernels / summary.device.kernels
+        if launch.per_request < MIN_LAUNCHES or small < MIN_SMALL_SHARE or idle < MIN_IDLE_SHARE * wall:
+            return
+        candidate = graph_candidate(evidence, summary)
+        whole = max(summary.window.requests, 1)
+        yield window_finding(
+            Kind.LAUNCH_BOUND,
+            f"{count(launch.per_request)} launches of mostly tiny kernels {evidence.per(whole)}"
+            + (f", most of them from {place(launch.site)}," if launch.site else "")
+            + f" leave the device idle for {ms(idle)} of {ms(wall)}",
+            site=launch.site,
+            cost_ms=idle,
+            gain_ms=evidence.untraced(launch.recoverable_ms),
+            wall_ms=wall,
+            occurrences=launch.per_request,
+            affected=whole,
+            confidence=0.85,
+            evidence=_evidence(evidence, summary, small, wall),
+            advice=(GRAPH, FUSE) if candidate.suitable else (FUSE, BATCH),
+            caveats=() if candidate.suitable else (f"A CUDA graph is no candidate as it stands: {candidate.reason}",),
+            graph_candidate=candidate,
+        )
+
+
+def _evidence(evidence: Evidence, summary: TraceSummary, small: float, wall: float) -> Iterable[str]:
+    launch = summary.launch
+    device = summary.device
+    yield (
+        f"{percent(small)} of {plural(device.kernels, 'kernel')} take under 10 us, "
+        f"the median takes {device.median_kernel_us:.1f} us"
+    )
+    if launch.per_launch_host_us:
+        yield f"The host needs {launch.per_launch_host_us:.1f} us (traced) from one launch to the next"
+    yield f"The device works for {percent(evidence.busy_share())} of the median {evidence.noun}"
+    gain = evidence.untraced(launch.recoverable_ms)
+    yield (
+        f"Replayed with each run of launches issued at once, the {evidence.noun} takes {ms(max(wall - gain, 0.0))} "
+        f"instead of {ms(wall)}"
+    )
+
+
+def graph_candidate(evidence: Evidence, summary: TraceSummary) -> GraphCandidate:
+    """Say whether the launches could be captured in a CUDA graph: stable sequence and shapes, and no hazard seen."""
+    launch = summary.launch
+    hazards = list(launch.hazards)
+    wall = evidence.wall_ms()
+    inside = (wait.site for wait in summary.waits if wait.count > wait.handover)
+    hazards.extend(f"host wait in {place(site)}" for site in inside if site is not None)
+    predicted = evidence.untraced(launch.replayed_ms) or max(wall - evidence.untraced(launch.recoverable_ms), 0.0)
+    if hazards:
+        reason = "a capture would fail or go stale: " + "; ".join(dict.fromkeys(hazards))
+    elif summary.window.requests < MIN_REQUESTS_FOR_STABILITY:
+        reason = f"one {evidence.noun} does not show whether launches and shapes stay the same"
+    elif not launch.stable_sequence:
+        reason = f"the launch sequence changes from {evidence.noun} to {evidence.noun} ({launch.sequences} seen)"
+    elif not launch.stable_shapes:
+        reason = f"shapes change from {evidence.noun} to {evidence.noun}, or were not recorded"
+    elif evidence.untraced(launch.recoverable_ms) < NOTE_SHARE * wall:
+        reason = "it would gain next to nothing"
+    else:
+        return GraphCandidate(
+            suitable=True,
+            reason=f"the same launches in all {summary.window.requests} {evidence.noun}s, no hazard seen",
+            predicted_ms=predicted,
+        )
+    return GraphCandidate(suitable=False, reason=reason, predicted_ms=predicted, hazards=tuple(dict.fromkeys(hazards)))

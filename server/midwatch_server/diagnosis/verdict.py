@@ -1,0 +1,128 @@
+"""What may be said as a whole, and what a reader must know about the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from midwatch.model.finding import Finding, Verdict
+from midwatch.model.trace import Caveat, RequestFacts, TraceSummary
+
+from midwatch_server.diagnosis.account import Account
+from midwatch_server.diagnosis.activity import Activity
+from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.words import ms, percent, place, plural
+
+DEVICE_BOUND = 0.7
+"""A request in which the device works for this share of the time is device-bound."""
+
+COVERED = 0.5
+"""Operators that cover this share of a request on the CPU are its work, and it is not held up."""
+
+COLLECTIVES = 0.5
+"""Where collectives are this share of the device's time, busy does not mean computing."""
+
+
+def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, str]:
+    """Return the verdict of a window, with one sentence where it is not ``findings``."""
+    summary = evidence.summary
+    request = evidence.median_request()
+    if findings:
+        return Verdict.FINDINGS, ""
+    if summary is None or request is None or request.wall_ms <= 0:
+        return Verdict.INSUFFICIENT_DATA, "The trace holds no work to judge."
+    if evidence.device_lane_missing:
+        return Verdict.INSUFFICIENT_DATA, (
+            f"The device lane is missing: {plural(summary.device.launches + summary.device.graph_launches, 'launch')} "
+            "and no kernel record, so nothing can be said about the device; take another window."
+        )
+    if summary.device.kernels:
+        return _with_device(evidence, summary)
+    return _without_device(evidence, request)
+
+
+def _with_device(evidence: Evidence, summary: TraceSummary) -> tuple[Verdict, str]:
+    busy = evidence.busy_share()
+    collectives = sum(c.total_ms for c in summary.device.classes if c.name == "collective")
+    if summary.device.busy_ms and collectives >= COLLECTIVES * summary.device.busy_ms:
+        return Verdict.INSUFFICIENT_DATA, (
+            f"The device is busy for {percent(busy)} of the {evidence.noun}, mostly in collectives, where ranks wait "
+            "for each other: one rank's trace cannot say for whom."
+        )
+    if evidence.host_lane_missing:
+        return Verdict.INSUFFICIENT_DATA, (
+            f"Only the device was recorded: it is busy for {percent(busy)} of the {evidence.noun}, and what the host "
+            "did is not known."
+        )
+    if busy >= DEVICE_BOUND:
+        return (
+            Verdict.CLEAN,
+            f"Device-bound: the device works for {percent(busy)} of the {evidence.noun}{_handover(summary)}.",
+        )
+    return Verdict.INSUFFICIENT_DATA, (
+        f"The device works for {percent(busy)} of the {evidence.noun}, and nothing that was recorded explains the rest "
+        "with a gain of 5 %."
+    )
+
+
+def _handover(summary: TraceSummary) -> str:
+    """Say so where the only waits are those that hand over the results."""
+    if not any(wait.handover for wait in summary.waits):
+        return ", and nothing that would shorten it is known"
+    if all(wait.count == wait.handover for wait in summary.waits):
+        return ", and the only wait is the hand-over of its result"
+    return ", and no wait costs it anything"
+
+
+def _without_device(evidence: Evidence, request: RequestFacts) -> tuple[Verdict, str]:
+    if request.op_ms >= COVERED * request.wall_ms:
+        share = percent(min(request.op_ms / request.wall_ms, 1.0))
+        return (
+            Verdict.CLEAN,
+            f"Operators on the CPU run for {share} of the {evidence.noun}, and nothing else holds it up.",
+        )
+    return Verdict.INSUFFICIENT_DATA, (
+        f"No device work was recorded, and operators cover {percent(request.op_ms / request.wall_ms)} of the "
+        f"{evidence.noun}: what passed in between is not known."
+    )
+
+
+def window_caveats(evidence: Evidence) -> tuple[Caveat, ...]:
+    """Return the window's own caveats, and what its milliseconds mean."""
+    summary = evidence.summary
+    if summary is None:
+        return ()
+    caveats = list(summary.window.caveats)
+    codes = {caveat.code for caveat in caveats}
+    slowed = {"host_ops", "python"}.intersection(summary.window.lanes)
+    factor = summary.window.untraced_factor
+    if factor != 1.0 and "untraced_factor" not in codes:
+        text = f"Milliseconds of findings are traced ones times {factor:.2f}, without the profiler's own cost"
+        caveats.append(Caveat("untraced_factor", text))
+    elif slowed and factor == 1.0 and "traced_ms" not in codes:
+        text = "Milliseconds include the profiler's own cost on the host: the latency without it is not known"
+        caveats.append(Caveat("traced_ms", text))
+    if summary.window.basis == "window" and "no_requests" not in codes:
+        caveats.append(Caveat("no_requests", "Nothing marks requests in this trace: figures refer to the whole window"))
+    return tuple(caveats)
+
+
+def spike_reason(account: Account, findings: Sequence[Finding]) -> str:
+    """Say how much of the overrun is explained, and of the rest what is known; "" where findings cover it."""
+    usual = f" beyond its usual {ms(account.usual_ms)}" if account.usual_ms else ""
+    over = f"The request took {ms(account.duration_ms)}, {ms(account.overrun_ms)}{usual}"
+    covered = sum(finding.share_of_overrun for finding in findings)
+    if findings:
+        return (
+            ""
+            if covered >= COVERED
+            else f"{over}; what is named covers {percent(covered)} of that, the rest is not known."
+        )
+    operators = [claim for claim in account.places if claim.seen_as is Activity.OPERATORS]
+    if operators and operators[0].share >= COVERED and operators[0].site is not None:
+        return (
+            f"{over}; {ms(operators[0].ms)} of it passed inside the model's operators in {place(operators[0].site)}: "
+            "why they were slower is not known, a window would show it."
+        )
+    if not account.claims:
+        return f"{over}; where it passed was not seen: it ended before a sample, or its threads only waited for work."
+    return f"{over}; nothing that was seen explains a quarter of it."

@@ -1,0 +1,72 @@
+"""How figures and places are put into words, the same way in every rule."""
+
+from __future__ import annotations
+
+from midwatch.model.site import Site
+
+
+def ms(value: float) -> str:
+    """Write milliseconds with two or three figures: ``412 ms``, ``4.9 ms``, ``0.21 ms``, ``7 us``."""
+    if value >= 100:
+        return f"{value:,.0f} ms"
+    if value >= 1:
+        return f"{value:.1f} ms"
+    if value >= 0.01:
+        return f"{value:.2f} ms"
+    return f"{value * 1000:.1f} us"
+
+
+def percent(share: float) -> str:
+    """Write a share of 0 to 1 as a percentage: ``38 %``, ``0.4 %``."""
+    scaled = share * 100
+    return f"{scaled:.1f} %" if 0 < scaled < 1 else f"{scaled:.0f} %"
+
+
+def count(value: float) -> str:
+    """Write a number of things: whole where it is whole, otherwise with one decimal."""
+    nearest = round(value)
+    return f"{nearest:,}" if abs(value - nearest) < 0.05 or value >= 100 else f"{value:.1f}"
+
+
+def plural(value: float, noun: str) -> str:
+    """Write a number with its noun: ``1 wait``, ``6 waits``, ``2 copies``."""
+    if count(value) == "1":
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count(value)} {noun[:-1]}ies"
+    return f"{count(value)} {noun}{'es' if noun.endswith(('ch', 'sh', 's', 'x')) else 's'}"
+
+
+def size(octets: float) -> str:
+    """Write a number of bytes: ``12 B``, ``3.2 MB``."""
+    for unit in ("B", "kB", "MB"):
+        if octets < 1000:
+            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+        octets /= 1000
+    return f"{octets:.1f} GB"
+
+
+def place(site: Site) -> str:
+    """Write a place; where only the function is known, the line is called what it is: its first.
+
+    ``record_confidence (metrics.py:41)`` or ``record_confidence (metrics.py, starts at line 38)``.
+    """
+    if not site.file:
+        return site.function or site.module or "an unknown place"
+    if site.line <= 0:
+        where = site.file
+    elif site.exact:
+        where = f"{site.file}:{site.line}"
+    else:
+        where = f"{site.file}, starts at line {site.line}"
+    return f"{site.function} ({where})" if site.function else where
+
+
+def call(name: str) -> str:
+    """Write the call of a function or method as code."""
+    return f"`{name}()`"
+
+
+def method(name: str) -> str:
+    """Write the call of a method of some object as code."""
+    return f"`.{name}()`"
