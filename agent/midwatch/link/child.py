@@ -1,0 +1,89 @@
+"""The companion's process: started, looked after, replaced with growing delay, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+from collections.abc import Callable
+
+from midwatch.clock import Clock
+
+_RESTART_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+_SETTLED_S = 30.0
+"""A companion that lived this long counts as sound: the next restart is quick again."""
+_EXIT_S = 1.0
+
+
+class Child:
+    """At most one process at a time. No signal handler: a dead one is reaped by `tick`, which asks for it by its id."""
+
+    def __init__(self, clock: Clock, spawn: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self._clock = clock
+        self._spawn = spawn
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._deaths = 0
+        self._born_ns = 0
+        self._retry_ns = 0
+        self._ended = False
+        self.detail = ""
+        """Where none runs: why, and when the next one starts."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id, 0 where none runs as far as is known."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else 0
+
+    def start(self) -> bool:
+        """Start it; return False where that failed, which counts as a death."""
+        with self._lock:
+            return self._start()
+
+    def tick(self) -> bool:
+        """Reap it if it died, and start the next one in its time. Return whether a new one was started."""
+        with self._lock:
+            now_ns = self._clock.perf_ns()
+            if self._process is not None:
+                code = self._process.poll()
+                if code is None:
+                    if now_ns - self._born_ns > _SETTLED_S * 1e9:
+                        self._deaths = 0
+                    return False
+                self._process = None
+                self._mourn(f"the companion ended with code {code}")
+                return False
+            return now_ns >= self._retry_ns and self._start()
+
+    def end(self, grace_s: float) -> None:
+        """Wait ``grace_s`` for it to end by itself, then make it, and reap it. Takes up to two seconds more."""
+        with self._lock:
+            self._ended = True
+            process, self._process = self._process, None
+        if process is None:
+            return
+        for insist, wait_s in ((None, grace_s), (process.terminate, _EXIT_S), (process.kill, _EXIT_S)):
+            if insist is not None:
+                insist()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(wait_s)
+                return
+
+    def _start(self) -> bool:
+        if self._ended:
+            return False
+        self._born_ns = self._clock.perf_ns()
+        try:
+            self._process = self._spawn()
+        except OSError as error:
+            self._mourn(f"the companion could not be started ({error.strerror or error})")
+            return False
+        self.detail = ""
+        return True
+
+    def _mourn(self, what: str) -> None:
+        delay_s = _RESTART_S[min(self._deaths, len(_RESTART_S) - 1)]
+        self._deaths += 1
+        self._retry_ns = self._clock.perf_ns() + int(delay_s * 1e9)
+        self.detail = f"{what}; the next start is {delay_s:.0f} s later"

@@ -1,0 +1,268 @@
+"""The service's side of the companion: starting it, feeding it, and hearing from it.
+
+The service keeps both ends of the socket. So a companion that dies leaves the frames that it had not read yet to the
+next one, and a write never meets a closed socket. The price: its death shows in `Link.tick` alone.
+
+Nothing here waits, except `flush` and `stop`, which say for how long. In a forked child of the service every call does
+nothing: the socket is the parent's, and a frame of the child's would be taken for the parent's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from midwatch.clock import Clock
+from midwatch.config import Settings, state_dir
+from midwatch.drops import Drops, drops
+from midwatch.link import tracedir
+from midwatch.link.child import Child
+from midwatch.link.frames import Channel, Frame
+from midwatch.link.spawn import interpreter_problem, spawn_companion
+from midwatch.model.plain import to_plain
+from midwatch.model.resource import Resource
+from midwatch.model.settings import CompanionSettings
+from midwatch.model.status import Part
+
+Spawn = Callable[[int, bytes, str], "subprocess.Popen[bytes]"]
+
+_SOCKET_BYTES = 1 << 20
+"""Asked for; the kernel gives what ``net.core.wmem_max`` allows, 208 KiB by default."""
+_END_GRACE_S = 0.5
+
+
+class Link:
+    """One companion and the way to it. `send` may be called from any thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        resource: Resource,
+        clock: Clock,
+        *,
+        count: Drops = drops,
+        spawn: Spawn = spawn_companion,
+    ) -> None:
+        self._settings = settings
+        self._resource = resource
+        self._clock = clock
+        self._count = count
+        self._spawn = spawn
+        # Re-entrant, since a signal handler or a callback of the garbage collector may send a frame amid a send.
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._off = "not started"
+        self._child = Child(clock, self._execute)
+        self._ours: Channel | None = None
+        self._theirs: socket.socket | None = None
+        self._hello_due = False
+        self._trace_dir: Path | None = None
+        self._trace_lock = -1
+        self._inbox: list[Frame] = []
+        self._flushes = 0
+        self._flushed = 0
+        self._connected = False
+        self._detail = "the companion is starting"
+
+    @property
+    def trace_dir(self) -> str:
+        """The private directory for traces and tracks; "" where there is no companion to read them."""
+        return str(self._trace_dir) if self._trace_dir and not self._off else ""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the companion said last that it reaches the collector."""
+        return self._connected
+
+    def start(self) -> None:
+        """Make the directory and the socket, and execute the companion. What fails is said by `status`."""
+        if self._elsewhere():
+            return
+        with self._lock:
+            if self._ours is not None:
+                return
+            self._off = interpreter_problem()
+            if self._off:
+                return
+            try:
+                self._open()
+            except OSError as error:
+                self._off = f"the companion's socket or directory could not be made ({error.strerror}); nothing is sent"
+                self._close()
+                return
+        self._child.start()
+
+    def send(self, frame: dict[str, Any]) -> bool:
+        """Hand one frame to the companion and return whether it was taken; one that was not is a counted drop."""
+        if self._elsewhere():
+            return False
+        with self._lock:
+            reason = "link_off" if self._ours is None else self._ours.send(frame)
+        if reason:
+            self._count.drop(reason)
+        return not reason
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when the companion says something; -1 where there is none."""
+        channel = None if self._elsewhere() else self._ours
+        return -1 if channel is None else channel.fileno()
+
+    def receive(self) -> list[dict[str, Any]]:
+        """Return what came in and concerns the agent: the ``order`` frames."""
+        if self._elsewhere():
+            return []
+        with self._lock:
+            self._read()
+            frames, self._inbox = self._inbox, []
+        return frames
+
+    def update(self, resource: Resource) -> None:
+        """Tell the companion, and each later one, what has become known of the process (torch, devices)."""
+        if self._elsewhere():
+            return
+        with self._lock:
+            self._resource = resource
+            self._hello_due = True
+            self._say_hello()
+
+    def tick(self) -> None:
+        """Look after the companion; to be called about once a second."""
+        if self._elsewhere() or self._off:
+            return
+        if self._child.tick():
+            with self._lock:
+                self._connected, self._detail = False, "the companion was started anew"
+        if self._hello_due:
+            with self._lock:
+                self._say_hello()
+
+    def flush(self, timeout_s: float = 3.0) -> bool:
+        """Wait until the companion has sent on all that it was given, or put it on disk. Return whether it said so."""
+        if self._elsewhere() or self._off:
+            return False
+        deadline_ns = self._clock.perf_ns() + int(timeout_s * 1e9)
+        with self._lock:
+            self._flushes += 1
+            wanted = self._flushes
+        asked = False
+        while True:
+            with self._lock:
+                if self._ours is None:
+                    return False
+                # Not through `send`: a socket that is full for a moment is no loss here, it is asked again.
+                asked = asked or not self._ours.send({"t": "flush", "id": wanted})
+                self._read()
+            left_s = (deadline_ns - self._clock.perf_ns()) / 1e9
+            if self._flushed >= wanted or left_s <= 0 or not self._child.pid:
+                return self._flushed >= wanted
+            # In short turns, since another thread may be the one that reads the answer.
+            self._wait_readable(min(left_s, 0.05))
+
+    def stop(self, timeout_s: float = 3.0) -> None:
+        """Flush for up to ``timeout_s``, then let the companion end, or make it."""
+        if self._elsewhere():
+            return
+        self.flush(timeout_s)
+        with self._lock:
+            if self._ours is not None:
+                self._ours.send({"t": "bye"})
+            self._off = self._off or "stopped"
+            self._connected = False
+        self._child.end(_END_GRACE_S)
+        with self._lock:
+            self._close()
+
+    def status(self) -> Part:
+        """Say in one line how the companion and its way to the collector are."""
+        if self._elsewhere():
+            return Part("companion", "off", "this process was forked from the one that is watched")
+        if self._off:
+            return Part("companion", "off" if self._off in ("not started", "stopped") else "unavailable", self._off)
+        if not self._child.pid:
+            return Part("companion", "failed", self._child.detail or "the companion died; a new one follows")
+        return Part("companion", "on" if self._connected else "unavailable", self._detail)
+
+    def _elsewhere(self) -> bool:
+        """Whether this is a forked child. Takes no lock: a thread of the parent's may have held it at the fork."""
+        if os.getpid() == self._pid:
+            return False
+        ours, self._ours = self._ours, None
+        theirs, self._theirs = self._theirs, None
+        if ours is not None:
+            ours.close()
+        if theirs is not None:
+            theirs.close()
+        return True
+
+    def _open(self) -> None:
+        among = tracedir.bases(self._settings.trace_dir)
+        tracedir.sweep(among)
+        self._trace_dir, self._trace_lock = tracedir.create(self._resource.agent_id, among)
+        ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, self._theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+        self._ours = Channel(ours, str(self._trace_dir))
+
+    def _execute(self) -> subprocess.Popen[bytes]:
+        theirs = self._theirs
+        if theirs is None:
+            raise OSError("the link is closed")
+        hello = json.dumps(self._hello()).encode()
+        return self._spawn(theirs.fileno(), hello, self._log_path())
+
+    def _hello(self) -> Frame:
+        settings = CompanionSettings(
+            collector=self._settings.collector,
+            token=self._settings.token,
+            state_dir=str(state_dir(self._settings)),
+            spool_bytes=self._settings.spool_bytes,
+            raw_traces=self._settings.raw_traces,
+            trace_dir=str(self._trace_dir or ""),
+        )
+        return {"t": "hello", "resource": to_plain(self._resource), "settings": to_plain(settings)}
+
+    def _say_hello(self) -> None:
+        if self._ours is not None and not self._ours.send(self._hello()):
+            self._hello_due = False
+
+    def _log_path(self) -> str:
+        return str(state_dir(self._settings) / "companion.log") if self._settings.log_level == "debug" else ""
+
+    def _read(self) -> None:
+        if self._ours is None:
+            return
+        for frame in self._ours.receive()[0]:
+            kind = frame.get("t")
+            if kind == "flushed":
+                self._flushed = max(self._flushed, int(frame.get("id", 0)))
+            elif kind == "link":
+                self._connected = bool(frame.get("connected"))
+                self._detail = str(frame.get("detail", ""))
+            else:
+                self._inbox.append(frame)
+
+    def _wait_readable(self, seconds: float) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            poll = select.poll()
+            poll.register(self.fileno(), select.POLLIN)
+            poll.poll(seconds * 1e3)
+
+    def _close(self) -> None:
+        if self._ours is not None:
+            self._ours.close()
+        if self._theirs is not None:
+            self._theirs.close()
+        self._ours = self._theirs = None
+        if self._trace_dir is not None:
+            tracedir.remove(self._trace_dir)
+        if self._trace_lock >= 0:
+            os.close(self._trace_lock)
+        self._trace_dir, self._trace_lock = None, -1
