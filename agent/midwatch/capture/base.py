@@ -11,8 +11,8 @@ class EngineError(Exception):
     """A window could not be opened or closed; the text is one sentence for people."""
 
 
-class EngineRefused(EngineError):
-    """A window must not be opened now (a profiler of the user's is at work, a stream captures, the engine is latched off)."""
+class EngineRefused(EngineError):  # noqa: N818  # refusing is not failing
+    """A window must not be opened now: a profiler of the user's is at work, the last window was just now, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,21 @@ class WindowResult:
 
 
 class Engine(Protocol):
-    """One way to open a profiler window. `name` is ``direct`` or ``capped``."""
+    """One way to open a profiler window.
+
+    While a window is open the profiler thread waits on `midwatch.capture.session.session.wanted`, or is woken through
+    `session.on_wanted`, and then calls `abort` at once: the service waits to profile itself, or to exit.
+    """
 
     name: str
+    """``direct`` or ``capped``."""
 
     def unavailable(self, *, deep: bool = False) -> str:
         """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
+        ...
+
+    def longest_s(self, *, deep: bool = False) -> float:
+        """Return how long a window may be, in seconds, so that its end stays inside the engine's budget."""
         ...
 
     def open(self, *, deep: bool, edge: Callable[[], None] | None = None) -> None:

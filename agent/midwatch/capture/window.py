@@ -1,0 +1,223 @@
+"""What both engines share: the life of one window, from the lock to the saved file.
+
+open:  lock, crash marker, prepare, 30 ms of warm-up where a device is recorded, enable.
+close: operators' callbacks out of the threads and 30 ms of grace, stop, save, free, settle, marker away, unlock.
+
+The lock is held from before prepare until after the tear-down has settled, so that a session of the user's never meets
+any part of ours. Whatever goes wrong on the way, the session is over and the lock is free at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from midwatch.capture import graphs, session
+from midwatch.capture.base import EngineError, EngineRefused, WindowResult
+from midwatch.capture.environment import tears_down
+from midwatch.capture.latch import Latch, Phase
+from midwatch.capture.torchapi import Mode, ProfilerCalls, loaded_torch, mode_for
+from midwatch.guard import guard
+
+WARM_UP_S = 0.03
+"""From attaching CUPTI to recording; the first records of a cold attach are slow and dropped."""
+GRACE_S = 0.03
+"""From taking the operator callbacks out to stopping. Before torch 2.14 stopping while a thread is inside an operator
+frees what it writes to; with this grace there was no crash in 6,000 windows."""
+SETTLE_S = 0.15
+"""After a session that tears CUPTI down. What is opened at once comes back empty; 0.1 s later it does not."""
+SHORTEST_DEVICE_S = 0.06
+"""Tearing down a session closed at once has hung services; sessions of this length never did."""
+GRAPH_WAIT_S = 5.0
+_FAILURES = 3
+"""Windows that fail in a row before the engine is given up for this process."""
+
+
+@dataclass(slots=True)
+class Window:
+    """The window that is open. ``recorded_s`` is known from its end on."""
+
+    calls: ProfilerCalls
+    mode: Mode
+    thread: int
+    tears_down: bool
+    start_unix_ns: int = 0
+    start_s: float = 0.0
+    recorded_s: float = 0.0
+
+
+class WindowEngine(ABC):
+    """One engine. `open`, `close` and `abort` are called on one and the same thread, the profiler thread.
+
+    Args:
+        latch: the engine's crash marker.
+        reasons: gives "" or why the engine cannot work here and now, for light or deep windows (``deep``).
+        spacing_s: seconds from the end of one session, ours or the user's, to the next window.
+    """
+
+    name: str = ""
+    harmless_in_capture = False
+    """Whether light windows may open and close while a CUDA graph is being captured."""
+
+    def __init__(self, latch: Latch, reasons: Callable[[bool], str], *, spacing_s: float = 1.0) -> None:
+        self._latch = latch
+        self._reasons = reasons
+        self._spacing_s = spacing_s
+        self._open: Window | None = None
+        self._ended_s = -spacing_s
+        self._failures = 0
+        self._broken = ""
+
+    def unavailable(self, *, deep: bool = False) -> str:
+        """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
+        return self._broken or self._reasons(deep)
+
+    @abstractmethod
+    def longest_s(self, *, deep: bool = False) -> float:
+        """How long a window may be, in seconds, so that its end stays inside the engine's budget."""
+
+    @abstractmethod
+    def _stop(self, window: Window) -> Any:
+        """End the session; returns the engine's own handle of the result. Raises `Exception`."""
+
+    @abstractmethod
+    def _empty(self, handle: Any) -> bool:
+        """Whether there is nothing to save."""
+
+    @abstractmethod
+    def _save(self, handle: Any, path: str) -> None:
+        """Write the trace to ``path``. Raises `Exception`."""
+
+    @abstractmethod
+    def _free(self, handle: Any) -> None:
+        """Give the result's memory back."""
+
+    def open(self, *, deep: bool = False, edge: Callable[[], None] | None = None) -> None:
+        """Take the session lock, prepare, warm up and start recording. Raises `EngineRefused` or `EngineError`.
+
+        ``edge`` is called once just before recording starts, and returns at an edge between requests.
+        """
+        self._refuse(self.unavailable(deep=deep))
+        session.install()
+        graphs.install()
+        self._refuse(self._too_soon())
+        torch = loaded_torch()
+        mode = mode_for(torch, deep=deep)
+        self._refuse("a CUDA graph is being captured" if self._must_be_quiet(mode) and graphs.graphs.capturing else "")
+        self._refuse(session.session.try_acquire(self.name))
+        try:
+            self._start(torch, mode, edge)
+        except Exception as error:
+            # How far Kineto got is not known, so this engine is not used again in this process. Nothing is stopped:
+            # before torch 2.12 stopping what was not enabled is a segfault.
+            self._broken = f"a window could not be opened: {error}"
+            self._open = None
+            self._release()
+            raise EngineError(self._broken) from error
+        if session.session.wanted.is_set():
+            self.abort()
+            raise EngineRefused("the service opened its own profiler just now")
+
+    def close(self, path: str) -> WindowResult:
+        """Stop recording and save the trace to ``path``, then release the lock. Raises `EngineError`.
+
+        However it ends, the session is over and the lock free.
+        """
+        return self._finish(path)
+
+    def abort(self) -> None:
+        """End a session without saving, at exit or before a session of the user's. Does nothing where none is open."""
+        if self._open is not None:
+            self._finish(None)
+
+    def _start(self, torch: Any, mode: Mode, edge: Callable[[], None] | None) -> None:
+        window = Window(ProfilerCalls(torch, mode), mode, threading.get_ident(), mode.device and tears_down())
+        self._open = window
+        self._latch.enter(Phase.OPEN)
+        if mode.ops:
+            session.session.in_forked_child = window.calls.mute_ops
+        window.calls.prepare()
+        if mode.device:
+            time.sleep(WARM_UP_S)
+        if edge is not None:
+            guard.call("capture.edge", edge, default=None)
+        window.calls.enable()
+        window.start_unix_ns, window.start_s = time.time_ns(), time.monotonic()
+        self._latch.enter(Phase.RECORDING)
+
+    def _finish(self, path: str | None) -> WindowResult:
+        window = self._open
+        if window is None:
+            raise EngineError("no window is open")
+        if threading.get_ident() != window.thread:
+            raise EngineError("a window can only be ended on the thread that opened it")
+        self._open = None
+        if session.session.forked:
+            raise EngineError("the window belongs to the process that this one was forked from")
+        try:
+            if window.mode.device:
+                time.sleep(max(0.0, window.start_s + SHORTEST_DEVICE_S - time.monotonic()))
+            if self._must_be_quiet(window.mode):
+                with graphs.graphs.quiet(GRAPH_WAIT_S):
+                    result = self._stop_and_save(window, path)
+            else:
+                result = self._stop_and_save(window, path)
+            self._failures = 0
+            return result
+        except Exception as error:
+            self._failures += 1
+            if self._failures >= _FAILURES:
+                self._broken = f"{self._failures} windows in a row failed, the last with: {error}"
+            raise EngineError(f"the window could not be saved: {error}") from error
+        finally:
+            self._settle(window)
+
+    def _stop_and_save(self, window: Window, path: str | None) -> WindowResult:
+        self._latch.enter(Phase.STOP)
+        end_unix_ns, begin_s = time.time_ns(), time.monotonic()
+        window.recorded_s = begin_s - window.start_s
+        if window.mode.ops:
+            window.calls.mute_ops()
+            time.sleep(GRACE_S)
+        handle = self._stop(window)
+        try:
+            empty = self._empty(handle)
+            if path is not None and not empty:
+                self._latch.enter(Phase.SAVE)
+                self._save(handle, path)
+        finally:
+            self._free(handle)
+        return WindowResult(
+            start_unix_ns=window.start_unix_ns,
+            end_unix_ns=end_unix_ns,
+            stop_ms=(time.monotonic() - begin_s) * 1e3,
+            trace_bytes=Path(path).stat().st_size if path is not None and not empty else 0,
+            empty=empty,
+        )
+
+    def _settle(self, window: Window) -> None:
+        if window.tears_down:
+            self._latch.enter(Phase.SETTLE)
+            time.sleep(SETTLE_S)
+        self._release()
+
+    def _release(self) -> None:
+        self._latch.clear()
+        self._ended_s = time.monotonic()
+        session.session.release()
+
+    def _must_be_quiet(self, mode: Mode) -> bool:
+        return mode.device and (mode.ops or not self.harmless_in_capture)
+
+    def _too_soon(self) -> str:
+        since_s = time.monotonic() - max(self._ended_s, session.session.user_ended_s)
+        return f"the last profiler session ended {since_s:.1f} s ago" if since_s < self._spacing_s else ""
+
+    def _refuse(self, reason: str) -> None:
+        if reason:
+            raise EngineRefused(reason)
