@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -24,6 +25,8 @@ _HEARTBEAT_S = 10.0
 _REPEAT_S = 30.0
 """Updates as young as this are said again on a new stream: nobody knows whether the old one still carried them."""
 
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
 _STATES = {
     "done": control_pb2.COMMAND_STATE_DONE,
     "refused": control_pb2.COMMAND_STATE_REFUSED,
@@ -38,6 +41,11 @@ def update_of(capture: Capture) -> Any:
         detail=capture.detail,
         capture_id=capture.capture_id,
     )
+
+
+def refusal(order: CaptureOrder, detail: str) -> Capture:
+    """Return the capture that says why ``order`` is not carried out."""
+    return Capture(order.capture_id, order.reason, "refused", detail=detail, command_id=order.command_id)
 
 
 class Control:
@@ -176,4 +184,9 @@ class Control:
         if command_id in self._seen:
             return
         self._seen.append(command_id)
-        self._on_order(replace(order, command_id=command_id, capture_id=order.capture_id or uuid.uuid4().hex))
+        order = replace(order, command_id=command_id, capture_id=order.capture_id or uuid.uuid4().hex)
+        if _ID.fullmatch(order.capture_id):
+            self._on_order(order)
+        else:
+            # It becomes a file name in the service.
+            self.update(update_of(refusal(order, "the id of the capture must be letters, digits, - and _ alone")))

@@ -12,7 +12,7 @@ from midwatch_proto.v1 import control_pb2
 
 from midwatch.companion.batches import Batcher
 from midwatch.companion.connection import Connection
-from midwatch.companion.control import Control, update_of
+from midwatch.companion.control import Control, refusal, update_of
 from midwatch.companion.spool import Spool
 from midwatch.companion.uploader import Uploader
 from midwatch.companion.windows import Windows
@@ -164,8 +164,7 @@ class Upstream:
         reason = self._to_agent({"t": "order", "order": to_plain(order)})
         if reason:
             detail = "the service does not take orders now: its agent is stopped or stalled"
-            refusal = Capture(order.capture_id, order.reason, "refused", detail=detail, command_id=order.command_id)
-            self._control.update(update_of(refusal))
+            self._control.update(update_of(refusal(order, detail)))
 
     def _upload_news(self, trouble: str) -> None:
         self._upload_trouble = trouble
