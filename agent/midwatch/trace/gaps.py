@@ -1,0 +1,178 @@
+"""Why the model's work stood still: each stretch is divided among what the host did in it, and grouped by site."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from midwatch.model.site import Site
+from midwatch.model.trace import GapFacts
+from midwatch.trace import apis
+from midwatch.trace.intervals import Cover
+from midwatch.trace.pauses import Pause
+from midwatch.trace.replay import Cut
+from midwatch.trace.samples import site_of
+from midwatch.trace.scene import Scene
+from midwatch.trace.stretches import Stretch
+
+_SMALLEST_NS = 50_000
+"""A share of a stretch below this is not told apart."""
+_MOST = 40
+
+Recover = Callable[[dict[int, list[Cut]]], float]
+"""What the requests would gain without these stretches of host work: the median, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What held the host between two times."""
+
+    start: int
+    end: int
+    host: str
+    site: Site | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The share of a stretch that has one reason."""
+
+    stretch: Stretch
+    host: str
+    site: Site | None
+    start: int
+    length: int
+
+    @property
+    def idle(self) -> int:
+        """Nanoseconds of it for which the work stood still."""
+        return round(self.stretch.idle * self.length / self.stretch.length)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Pieces with equal keys are one gap, seen many times."""
+        site = self.site
+        callee = site.callee if site is not None and self.host in {"blocked", "lock"} else ""
+        return self.host, self.stretch.device, *((site.file, site.function, callee) if site is not None else ())
+
+
+def divide(scene: Scene, stretch: Stretch, pauses: Iterable[Pause]) -> list[Piece]:
+    """Split one stretch: known causes first, the rest by who was seen running."""
+    pieces = []
+    left = [(stretch.start, stretch.end)]
+    for reason in _known(scene, stretch, pauses):
+        taken = 0
+        rest = []
+        for a, b in left:
+            x, y = max(a, reason.start), min(b, reason.end)
+            if y <= x:
+                rest.append((a, b))
+                continue
+            taken += y - x
+            rest += [(p, q) for p, q in ((a, x), (y, b)) if q > p]
+        left = rest
+        if taken >= _SMALLEST_NS:
+            pieces.append(Piece(stretch, reason.host, reason.site, max(stretch.start, reason.start), taken))
+    for a, b in left:
+        pieces += _witnessed(scene, stretch, a, b)
+    return pieces
+
+
+def _known(scene: Scene, stretch: Stretch, pauses: Iterable[Pause]) -> list[Reason]:
+    reasons = [Reason(p.start, p.end, "gc", p.site) for p in pauses if p.end > stretch.start and p.start < stretch.end]
+    tracks = scene.trace.tracks
+    if tracks is not None:
+        for lock in tracks.locks:
+            start = scene.trace.local(lock.unix_ns)
+            if lock.thread_id == stretch.part.thread_id:
+                reasons.append(Reason(start, start + lock.duration_ns, "lock", site_of(lock.waiter, how="sample")))
+        for event in tracks.compiles:
+            start = scene.trace.local(event.start_unix_ns)
+            if event.thread_id in {0, stretch.part.thread_id}:
+                reasons.append(Reason(start, start + event.duration_ns, "compile", None))
+    reasons += _calls(scene, stretch)
+    return [r for r in reasons if r.end > stretch.start and r.start < stretch.end]
+
+
+def _calls(scene: Scene, stretch: Stretch) -> list[Reason]:
+    """Allocator calls, and operators that computed on the host, where they fill the better part of the stretch."""
+    runtime, lanes = scene.trace.runtime, stretch.part.lanes
+    first, last = np.searchsorted(runtime.start, [stretch.start, stretch.end], side="left").tolist()
+    kinds = scene.links.kinds[first:last]
+    rows = first + np.flatnonzero(np.isin(kinds, (apis.ALLOC, apis.FREE)) & np.isin(runtime.lane[first:last], lanes))
+    reasons = []
+    for row in rows.tolist():
+        start, end = int(runtime.start[row]), int(runtime.end[row])
+        if end - start >= _SMALLEST_NS:
+            site = _best_site(scene, stretch, start, end)
+            reasons.append(Reason(start, end, "alloc", site))
+    if stretch.device:
+        ops = scene.trace.ops
+        first, last = np.searchsorted(ops.start, [stretch.start, stretch.end], side="left").tolist()
+        mine = first + np.flatnonzero(np.isin(ops.lane[first:last], lanes))
+        cover = Cover.union(ops.start[mine], np.minimum(ops.end[mine], stretch.end))
+        if cover.total * 2 > stretch.length:
+            reasons += [
+                Reason(a, b, "ops", _best_site(scene, stretch, a, b)) for a, b in cover.clipped(stretch.start, stretch.end)
+            ]
+    return reasons
+
+
+def _best_site(scene: Scene, stretch: Stretch, start: int, end: int) -> Site | None:
+    votes = scene.sites.votes(stretch.part.thread_id, stretch.part.lanes, start, end)
+    return votes[0].site if votes else None
+
+
+def _witnessed(scene: Scene, stretch: Stretch, start: int, end: int) -> list[Piece]:
+    votes = scene.sites.votes(stretch.part.thread_id, stretch.part.lanes, start, end)
+    total = sum(vote.weight for vote in votes)
+    if not total:
+        # A thread that recorded nothing and was not sampled may have slept: only one that works can be said to pause.
+        return [Piece(stretch, "unknown", None, start, end - start)] if stretch.part.lanes else []
+    pieces = []
+    at = start
+    for vote in votes:
+        length = (end - start) * vote.weight // max(total, 1) if total > end - start else vote.weight
+        if vote.host != "idle" and length >= _SMALLEST_NS:
+            pieces.append(Piece(stretch, vote.host, vote.site, at, length))
+        at += length
+    return pieces
+
+
+def gap_facts(pieces: list[Piece], recover: Recover) -> tuple[GapFacts, ...]:
+    """Group pieces by site, the costliest first."""
+    groups: dict[tuple[object, ...], list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        groups[piece.key].append(piece)
+    costly = sorted(groups.values(), key=lambda group: -sum(p.idle for p in group))
+    return tuple(_fact(group, recover) for group in costly[:_MOST])
+
+
+def _fact(group: list[Piece], recover: Recover) -> GapFacts:
+    per_request: dict[int, int] = defaultdict(int)
+    cuts: dict[int, list[Cut]] = defaultdict(list)
+    lines: dict[Site | None, int] = defaultdict(int)
+    for piece in group:
+        per_request[piece.stretch.request] += piece.idle
+        cuts[piece.stretch.request].append((piece.start, piece.start + piece.length))
+        lines[piece.site] += piece.length
+    longest = sorted(group, key=lambda p: -p.idle)
+    site = max(lines, key=lambda s: lines[s])
+    return GapFacts(
+        host=group[0].host,
+        count=len(group),
+        total_ms=sum(p.idle for p in group) / 1e6,
+        max_ms=longest[0].idle / 1e6,
+        requests_affected=len(per_request),
+        per_request_ms=statistics.median(per_request.values()) / 1e6,
+        recoverable_ms=recover(cuts),
+        device=group[0].stretch.device,
+        thread_id=longest[0].stretch.part.thread_id,
+        site=site,
+        starts_ms=tuple(round(p.start / 1e6, 3) for p in longest[:8]),
+        callee=site.callee if site is not None else "",
+    )

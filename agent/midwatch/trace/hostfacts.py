@@ -1,0 +1,143 @@
+"""Facts of the host lane: allocator calls, locks, compilations, operators."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+
+import numpy as np
+
+from midwatch.model.site import Site
+from midwatch.model.trace import AllocFacts, CompileFacts, LockFacts, OpFacts
+from midwatch.trace import apis
+from midwatch.trace.samples import site_of
+from midwatch.trace.scene import Scene
+from midwatch.trace.shapes import shape_text
+from midwatch.trace.spans import RequestSpan
+
+_MOST_OPS = 20
+_MOST_LOCKS = 20
+
+
+def alloc_facts(scene: Scene) -> tuple[AllocFacts, ...]:
+    """Calls of the device's allocator inside requests."""
+    runtime, kinds = scene.trace.runtime, scene.links.kinds
+    rows_of: dict[str, set[int]] = defaultdict(set)
+    affected: dict[str, int] = Counter()
+    for request in scene.spans.requests:
+        rows = scene.runtime_of(request)
+        rows = rows[np.isin(kinds[rows], (apis.ALLOC, apis.FREE))]
+        for number in np.unique(runtime.name[rows]).tolist():
+            api = scene.trace.names[number]
+            rows_of[api].update(rows[runtime.name[rows] == number].tolist())
+            affected[api] += 1
+    facts = []
+    for api, found in rows_of.items():
+        rows = np.array(sorted(found), np.int64)
+        length = runtime.end[rows] - runtime.start[rows]
+        longest = int(rows[length.argmax()])
+        lane = int(runtime.lane[longest])
+        votes = scene.sites.votes(
+            scene.threads.native.get(lane, 0), (lane,), int(runtime.start[longest]), int(runtime.end[longest])
+        )
+        site = votes[0].site if votes else None
+        facts.append(AllocFacts(api, len(rows), int(length.sum()) / 1e6, affected[api], site))
+    return tuple(sorted(facts, key=lambda f: -f.total_ms))
+
+
+def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:
+    """Waits for locks inside whole requests, grouped by lock and waiting line."""
+    tracks = scene.trace.tracks
+    if tracks is None:
+        return ()
+    groups: dict[tuple[object, ...], list[tuple[int, int, Site | None, Site | None, str]]] = defaultdict(list)
+    held: dict[tuple[object, ...], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for lock in tracks.locks:
+        start = scene.trace.local(lock.unix_ns)
+        end = start + lock.duration_ns
+        waiter, holder = site_of(lock.waiter, how="sample"), site_of(lock.holder, how="sample")
+        key = (lock.lock, waiter and (waiter.file, waiter.function))
+        for request in _waiting(scene, lock.thread_id, start, end):
+            held[key][request.index] += min(end, request.end) - max(start, request.start)
+        if key in held:
+            groups[key].append((start, end, waiter, holder, lock.holder_thread_name))
+    facts = []
+    for key, waits in groups.items():
+        sites = Counter(w[2] for w in waits if w[2] is not None)
+        holders = Counter((w[3], w[4]) for w in waits if w[3] is not None)
+        holder, thread = holders.most_common(1)[0][0] if holders else (None, "")
+        facts.append(
+            LockFacts(
+                lock=str(key[0]),
+                count=len(waits),
+                total_ms=sum(w[1] - w[0] for w in waits) / 1e6,
+                requests_affected=len(held[key]),
+                per_request_ms=statistics.median(held[key].values()) / 1e6,
+                waiter=sites.most_common(1)[0][0] if sites else None,
+                holder=holder,
+                holder_thread=thread,
+            ),
+        )
+    return tuple(sorted(facts, key=lambda f: -f.total_ms)[:_MOST_LOCKS])
+
+
+def _waiting(scene: Scene, thread_id: int, start: int, end: int) -> list[RequestSpan]:
+    return [
+        request
+        for request in scene.spans.whole
+        if any(p.thread_id == thread_id and min(p.end, end) > max(p.start, start) for p in request.parts)
+    ]
+
+
+def compile_facts(scene: Scene) -> tuple[CompileFacts, ...]:
+    """Compilations inside requests, by what set them off."""
+    tracks = scene.trace.tracks
+    if tracks is None:
+        return ()
+    count: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    affected: dict[str, set[int]] = defaultdict(set)
+    for event in tracks.compiles:
+        start = scene.trace.local(event.start_unix_ns)
+        end = start + event.duration_ns
+        inside = {r.index for r in scene.spans.requests if min(r.end, end) > max(r.start, start)}
+        if inside:
+            count[event.trigger] += 1
+            total[event.trigger] += event.duration_ns
+            affected[event.trigger] |= inside
+    return tuple(CompileFacts(what, n, total[what] / 1e6, len(affected[what])) for what, n in count.most_common())
+
+
+def op_facts(scene: Scene) -> tuple[OpFacts, ...]:
+    """Operators by their own time, without that of operators inside them."""
+    ops = scene.trace.ops
+    if not len(ops):
+        return ()
+    own = self_times(ops.start, ops.end, ops.lane)
+    totals = np.bincount(ops.name, weights=own, minlength=1)
+    counts = np.bincount(ops.name, minlength=1)
+    facts = []
+    for number in np.argsort(-totals, kind="stable")[:_MOST_OPS].tolist():
+        if totals[number] > 0:
+            mine = ops.shape[ops.name == number]
+            shapes, times = np.unique(mine[mine >= 0], return_counts=True)
+            texts = [shape_text(*scene.trace.shapes[s]) for s in shapes[np.argsort(-times, kind="stable")][:3].tolist()]
+            facts.append(
+                OpFacts(scene.trace.names[number], int(counts[number]), totals[number] / 1e6, tuple(t for t in texts if t))
+            )
+    return tuple(facts)
+
+
+def self_times(start: np.ndarray, end: np.ndarray, lane: np.ndarray) -> np.ndarray:
+    """Nanoseconds of each interval without its children on the same lane; never negative. Rows are sorted by start."""
+    own = (end - start).astype(np.int64)
+    for number in np.unique(lane).tolist():
+        rows = np.flatnonzero(lane == number)
+        stack: list[tuple[int, int]] = []
+        for row, a, b in zip(rows.tolist(), start[rows].tolist(), end[rows].tolist(), strict=True):
+            while stack and stack[-1][1] <= a:
+                stack.pop()
+            if stack:
+                own[stack[-1][0]] -= min(b, stack[-1][1]) - a
+            stack.append((row, b))
+    return np.maximum(own, 0)

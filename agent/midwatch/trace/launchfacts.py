@@ -1,0 +1,112 @@
+"""How the work was handed over: launches in runs, what they cost the host, and whether a CUDA graph could take them."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from midwatch.model.site import Site
+from midwatch.model.trace import LaunchFacts
+from midwatch.trace import apis
+from midwatch.trace.kernels import family_of
+from midwatch.trace.plan import Plan
+from midwatch.trace.scene import Scene
+from midwatch.trace.stretches import threshold
+from midwatch.trace.waits import Wait
+
+_LOOKED_AT = 8
+"""Requests looked at for the site; the rest repeat it."""
+
+
+def squeezable(plan: Plan) -> frozenset[int]:
+    """Positions of items that follow the item before them in one run: no wait and no gap between them."""
+    shortest = threshold(plan)
+    items = plan.items
+    return frozenset(
+        i
+        for i in range(1, len(items))
+        if items[i].wait < 0 and items[i - 1].wait < 0 and items[i].start - items[i - 1].end < shortest
+    )
+
+
+def launch_facts(
+    scene: Scene, plans: Sequence[Plan], waits: list[Wait], recoverable_ms: float, replayed_ms: float
+) -> LaunchFacts:
+    """Describe the launches of whole requests; the two figures come from the replay."""
+    if not plans:
+        return LaunchFacts()
+    runtime, links = scene.trace.runtime, scene.links
+    rows = [scene.runtime_of(plan.request) for plan in plans]
+    launches = [r[links.launches[r]] for r in rows]
+    calls = np.concatenate(launches)
+    steps = [plan.items[i].start - plan.items[i - 1].start for plan in plans for i in squeezable(plan)]
+    sequences = Counter(_sequence(scene, plan) for plan in plans)
+    shapes = Counter(_shapes(scene, plan) for plan in plans)
+    return LaunchFacts(
+        per_request=statistics.median(len(r) for r in launches),
+        median_launch_us=float(np.median(runtime.end[calls] - runtime.start[calls])) / 1e3 if len(calls) else 0.0,
+        per_launch_host_us=statistics.median(steps) / 1e3 if steps else 0.0,
+        dispatch_gap_ms=statistics.median(_dispatch_idle(scene, plan) for plan in plans) / 1e6,
+        recoverable_ms=recoverable_ms,
+        replayed_ms=replayed_ms,
+        stable_sequence=len(plans) > 1 and len(sequences) == 1,
+        sequences=len(sequences),
+        stable_shapes=len(plans) > 1 and len(shapes) == 1,
+        hazards=_hazards(scene, plans, waits, rows, unstable=len(sequences) > 1, reshaped=len(shapes) > 1),
+        site=_site(scene, plans),
+    )
+
+
+def _sequence(scene: Scene, plan: Plan) -> tuple[int, ...]:
+    return tuple(int(scene.trace.device.name[op.row]) for item in plan.items for op in item.ops)
+
+
+def _shapes(scene: Scene, plan: Plan) -> tuple[int, ...]:
+    return tuple(int(scene.trace.device.shape[op.row]) for item in plan.items for op in item.ops)
+
+
+def _dispatch_idle(scene: Scene, plan: Plan) -> int:
+    """Device idle inside runs: from the return of one launch to the return of the next."""
+    idle = 0
+    for i in squeezable(plan):
+        start, end = plan.items[i - 1].end, plan.items[i].end
+        idle += max(0, end - start) - scene.busy.inside(start, end)
+    return idle
+
+
+def _hazards(
+    scene: Scene, plans: Sequence[Plan], waits: list[Wait], rows: list[np.ndarray], *, unstable: bool, reshaped: bool
+) -> tuple[str, ...]:
+    """What stands in the way of capturing a request in a CUDA graph, by name."""
+    kinds = scene.links.kinds[np.concatenate(rows)]
+    items = [item for plan in plans for item in plan.items]
+    device = scene.trace.device
+    works = [op.row for item in items for op in item.ops]
+    families = {family_of(scene.trace.names[n]) for n in np.unique(device.name[works]).tolist()} if works else set()
+    seen = {
+        "sync": any(item.wait >= 0 and waits[item.wait].followed for item in items),
+        "allocation": bool(np.isin(kinds, (apis.ALLOC, apis.FREE)).any()),
+        "changing_sequence": unstable,
+        "changing_shapes": reshaped and not unstable,
+        "side_streams": len(np.unique(device.lane[works])) > 1 if works else False,
+        "collectives": "collective" in families,
+        "graphs_already": bool((kinds == apis.GRAPH).any()),
+        "one_request": len(plans) == 1,
+    }
+    return tuple(name for name, present in seen.items() if present)
+
+
+def _site(scene: Scene, plans: Sequence[Plan]) -> Site | None:
+    votes: Counter[Site] = Counter()
+    for plan in plans[:_LOOKED_AT]:
+        for part in plan.request.parts:
+            moments = [
+                item.start for item in plan.items if item.wait < 0 and part.start <= item.start < part.end and part.lanes
+            ]
+            site = scene.sites.around(part.thread_id, part.lanes, moments)
+            if site is not None:
+                votes[site] += len(moments)
+    return votes.most_common(1)[0][0] if votes else None

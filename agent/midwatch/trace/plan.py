@@ -1,0 +1,139 @@
+"""One request as a plan that can be run again: what the host did in order, and what each piece of work waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from midwatch.trace.intervals import Ints
+from midwatch.trace.scene import Scene
+from midwatch.trace.spans import RequestSpan
+from midwatch.trace.waits import Wait
+
+_JOINED_NS = 6_000
+"""Work that starts so soon after the end of work on another stream is taken to have waited for it."""
+_UNEXPLAINED_NS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One piece of device work and its lags behind what it waits for. Rows are rows of ``trace.device``."""
+
+    row: int
+    length: int
+    after_launch: int
+    before: int
+    """Work in front of it on its stream, -1 for none."""
+    before_end: int
+    after_before: int
+    joined: int
+    """Work on another stream that it seems to wait for, -1 for none."""
+    after_joined: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One call of the host: a launch, or a wait."""
+
+    start: int
+    end: int
+    ops: tuple[Op, ...]
+    wait: int = -1
+    """Index of the wait, -1 for a plain launch."""
+    work: int = -1
+    work_end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request's items in order of time."""
+
+    request: RequestSpan
+    items: tuple[Item, ...]
+    overhang: int
+    """How long after the request's end its device work went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What is normal on this machine, over the whole trace."""
+
+    latency: int
+    """Nanoseconds from a launch call to the start of its work on an idle stream."""
+    spacing: int
+    """Nanoseconds between two pieces of work that stand in line."""
+    before: Ints
+    """Work in front of each device row on its stream, -1 for none."""
+    by_end: Ints
+    ends: Ints
+
+
+def measure(scene: Scene) -> Timing:
+    """Look at all linked work once."""
+    device, links = scene.trace.device, scene.links
+    before = np.full(len(device), -1, np.int64)
+    order = np.lexsort((device.start, device.lane))
+    same = device.lane[order][1:] == device.lane[order][:-1]
+    before[order[1:][same]] = order[:-1][same]
+    linked = np.flatnonzero((links.launcher >= 0) & (before >= 0))
+    launched = scene.trace.runtime.start[links.launcher[linked]]
+    returned = scene.trace.runtime.end[links.launcher[linked]]
+    front = device.end[before[linked]]
+    lag, gap = device.start[linked] - launched, device.start[linked] - front
+    idle, queued = front < launched, front > returned + 20_000
+    latency = int(np.median(lag[idle])) if idle.any() else 6_000
+    spacing = int(np.median(gap[queued & (gap >= 0)])) if (queued & (gap >= 0)).any() else 1_000
+    by_end = np.argsort(device.end, kind="stable")
+    return Timing(max(latency, 0), spacing, before, by_end, device.end[by_end])
+
+
+def make_plan(scene: Scene, timing: Timing, request: RequestSpan, waits: list[Wait]) -> Plan:
+    """Plan one request; ``waits`` are all of the trace."""
+    runtime, links = scene.trace.runtime, scene.links
+    rows = scene.runtime_of(request)
+    mine = [(i, w) for i, w in enumerate(waits) if request.index in w.requests]
+    inside = {row for _, w in mine for row in w.rows}
+    items = []
+    for index, wait in mine:
+        ops = tuple(_op(scene, timing, row, wait.start) for call in wait.rows for row in links.works_of(call))
+        work_end = int(scene.trace.device.end[wait.work]) if wait.work >= 0 else 0
+        items.append(Item(wait.start, wait.end, ops, index, wait.work, work_end))
+    for row in rows[links.works[rows] > 0].tolist():
+        if row not in inside:
+            start, end = int(runtime.start[row]), int(runtime.end[row])
+            items.append(Item(start, end, tuple(_op(scene, timing, w, start) for w in links.works_of(row))))
+    items.sort(key=lambda item: item.start)
+    last = max((int(scene.trace.device.end[op.row]) for item in items for op in item.ops), default=0)
+    return Plan(request, tuple(items), max(0, last - request.end))
+
+
+def _op(scene: Scene, timing: Timing, row: int, launched: int) -> Op:
+    device = scene.trace.device
+    start, end = int(device.start[row]), int(device.end[row])
+    front = int(timing.before[row])
+    front_end = int(device.end[front]) if front >= 0 else launched
+    lag, gap = start - launched, start - front_end
+    latency, spacing = min(timing.latency, lag), min(timing.spacing, gap)
+    slack = start - max(launched + latency, front_end + spacing)
+    joined, after_joined = -1, 0
+    if slack > _UNEXPLAINED_NS:
+        joined, after_joined = _joined(scene, timing, row, start)
+    if joined < 0:
+        if launched + latency >= front_end + spacing:
+            latency = lag
+        else:
+            spacing = gap
+    return Op(row, end - start, latency, front, front_end, spacing, joined, after_joined)
+
+
+def _joined(scene: Scene, timing: Timing, row: int, start: int) -> tuple[int, int]:
+    at = int(np.searchsorted(timing.ends, start, side="right")) - 1
+    if at < 0:
+        return -1, 0
+    other = int(timing.by_end[at])
+    device = scene.trace.device
+    gap = start - int(device.end[other])
+    if device.lane[other] == device.lane[row] or gap > _JOINED_NS:
+        return -1, 0
+    return other, gap

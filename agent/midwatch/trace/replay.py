@@ -1,0 +1,95 @@
+"""Runs a plan again with a cause taken away: how long would the request have taken?
+
+The host does its own work as long as it did, minus what is taken away. Work of the device starts when it has been
+launched and when what stands in front of it on its stream has ended, each with the lag that was recorded. A wait ends
+when the work that it waits for has ended. So without a wait the host runs ahead, and the hand-over of the result then
+waits for the device: what is gained is the time for which the device had nothing to do, no more. Unchanged, the replay
+gives the recorded times to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Sequence
+
+from midwatch.trace.plan import Item, Plan
+
+Cut = tuple[int, int]
+"""A stretch of host work, start and end, that is taken away."""
+
+_NO_WAITS: frozenset[int] = frozenset()
+_SLOWEST = 0.2
+_STEPS = 18
+
+
+def replay(
+    plan: Plan,
+    scale: float = 1.0,
+    *,
+    drop: Collection[int] = _NO_WAITS,
+    cuts: Sequence[Cut] = (),
+    squeeze: Collection[int] = _NO_WAITS,
+) -> float:
+    """Nanoseconds that the request takes then.
+
+    Args:
+        plan: The request.
+        scale: What host work is multiplied with, to take the profiler's cost out of it.
+        drop: Indexes of waits that do not happen.
+        cuts: Host work that does not happen.
+        squeeze: Positions in ``plan.items`` that are launched together with the item before them.
+    """
+    clock = float(plan.request.start)
+    before = plan.request.start
+    ends: dict[int, float] = {}
+    for position, item in enumerate(plan.items):
+        squeezed = position in squeeze
+        if not squeezed:
+            clock += scale * _host(before, item.start, cuts)
+        _run(item, clock, ends)
+        if item.wait < 0:
+            clock += 0.0 if squeezed else scale * (item.end - item.start)
+        elif item.wait not in drop:
+            clock = _waited(item, clock, ends)
+        before = item.end
+    clock += scale * _host(before, plan.request.end, cuts)
+    drained = max(ends.values(), default=clock) - plan.overhang
+    return max(clock, drained) - plan.request.start
+
+
+def _host(start: int, end: int, cuts: Sequence[Cut]) -> int:
+    length = end - start
+    for a, b in cuts:
+        length -= max(0, min(b, end) - max(a, start))
+    return length
+
+
+def _run(item: Item, launched: float, ends: dict[int, float]) -> None:
+    for op in item.ops:
+        start = launched + op.after_launch
+        if op.before >= 0:
+            start = max(start, ends.get(op.before, op.before_end) + op.after_before)
+        if op.joined >= 0 and op.joined in ends:
+            start = max(start, ends[op.joined] + op.after_joined)
+        ends[op.row] = start + op.length
+
+
+def _waited(item: Item, clock: float, ends: dict[int, float]) -> float:
+    if item.work < 0:
+        return clock + (item.end - item.start)
+    late = item.end - max(item.start, item.work_end)
+    return max(clock, ends.get(item.work, item.work_end)) + late
+
+
+def calibrate(plans: Sequence[Plan], untraced_ns: float) -> float:
+    """The scale of host work at which the median request takes ``untraced_ns``: between 0.2 and 1."""
+    if not plans or statistics.median(replay(plan) for plan in plans) <= untraced_ns:
+        return 1.0
+    low, high = _SLOWEST, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if statistics.median(replay(plan, middle) for plan in plans) > untraced_ns:
+            high = middle
+        else:
+            low = middle
+    return (low + high) / 2

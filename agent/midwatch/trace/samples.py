@@ -1,0 +1,125 @@
+"""Stack samples of the agent's, by thread and time: the witnesses that know the exact line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from midwatch.model.site import Frame, Site
+from midwatch.model.tracks import Tracks
+from midwatch.trace.frames import BLOCKING, IDLE, LOCKING, is_user
+from midwatch.trace.intervals import Ints
+from midwatch.trace.load import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one stack says: the site of its innermost frame of the service's own, and what the host was doing."""
+
+    site: Site | None
+    host: str
+    """``python``, ``blocked``, ``lock`` or ``idle`` (an event loop or a worker without work)."""
+    chain: tuple[Site, ...] = ()
+    """All frames of the service's own, the innermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSamples:
+    """Samples of one thread in order of time; ``since`` is the time of the sample before."""
+
+    at: Ints
+    since: Ints
+    stack: Ints
+
+    def during(self, start: int, end: int) -> dict[int, int]:
+        """Stacks seen between two times, with the nanoseconds that each stands for inside them.
+
+        A sample stands for the time back to the one before it. Where none fell inside, the first one after the end
+        counts if its reach covers the whole stretch: C code that holds the GIL lets the sampler through only then.
+        """
+        first, last = np.searchsorted(self.at, [start, end], side="left").tolist()
+        found: dict[int, int] = {}
+        for i in range(first, last):
+            reach = int(self.at[i]) - max(int(self.since[i]), start)
+            stack = int(self.stack[i])
+            found[stack] = found.get(stack, 0) + max(reach, 1)
+        if last < len(self.at) and (not found or int(self.since[last]) < end):
+            after = int(self.stack[last])
+            reach = end - max(int(self.since[last]), start)
+            if found.get(after) or (not found and int(self.since[last]) <= start):
+                found[after] = found.get(after, 0) + max(reach, 1)
+        return found
+
+
+class Samples:
+    """All samples of a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        tracks = trace.tracks
+        self._threads: dict[int, ThreadSamples] = {}
+        self.seen: list[Seen] = []
+        if tracks is None or not tracks.samples:
+            return
+        self.seen = [_seen(_frames(tracks, stack)) for stack in tracks.stacks]
+        rows = sorted(tracks.samples, key=lambda row: row.unix_ns)
+        by_thread: dict[int, list[tuple[int, int, int]]] = {}
+        for row in rows:
+            at = trace.local(row.unix_ns)
+            by_thread.setdefault(row.thread_id, []).append((at, at - row.weight_ns, row.stack))
+        for thread, triples in by_thread.items():
+            at, since, stack = np.array(triples, np.int64).T
+            self._threads[thread] = ThreadSamples(at, since, stack)
+
+    def __bool__(self) -> bool:
+        return bool(self._threads)
+
+    def of(self, thread_id: int) -> ThreadSamples | None:
+        """Samples of one thread, None where it was not sampled."""
+        return self._threads.get(thread_id)
+
+
+def _frames(tracks: Tracks, stack: tuple[int, ...]) -> tuple[Frame, ...]:
+    count = len(tracks.frames)
+    return tuple(tracks.frames[i] for i in stack if 0 <= i < count)
+
+
+def _seen(frames: tuple[Frame, ...]) -> Seen:
+    chain = tuple(_site(frame, "sample") for frame in frames if is_user(frame))
+    site = chain[0] if chain else None
+    if not frames:
+        return Seen(None, "idle")
+    inner = frames[0]
+    callee = inner.callee or inner.function
+    if callee in IDLE and not is_user(inner) and (site is None or _parked(frames)):
+        return Seen(None, "idle")
+    if site is None:
+        return Seen(None, "idle" if callee in BLOCKING | LOCKING else "python")
+    for call in (site.callee, callee):
+        if call in LOCKING:
+            return Seen(site, "lock", chain)
+        if call in BLOCKING:
+            return Seen(site, "blocked", chain)
+    return Seen(site, "python", chain)
+
+
+def _parked(frames: tuple[Frame, ...]) -> bool:
+    """True where the event loop itself waits: no frame of a handler stands between it and the selector."""
+    for frame in frames:
+        if frame.module.startswith("asyncio") and frame.function == "_run_once":
+            return True
+        if is_user(frame):
+            return False
+    return False
+
+
+def site_of(frames: tuple[Frame, ...], how: str) -> Site | None:
+    """Site of the innermost frame of the service's own, None where the stack holds none."""
+    for frame in frames:
+        if is_user(frame):
+            return _site(frame, how)
+    return None
+
+
+def _site(frame: Frame, how: str) -> Site:
+    return Site(frame.file, frame.line, frame.function, frame.module, exact=True, how=how, callee=frame.callee)

@@ -1,0 +1,71 @@
+"""All that the fact modules look at, joined once: columns, links, threads, requests, witnesses, busy time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from midwatch.trace.intervals import NONE, Cover, Ints
+from midwatch.trace.links import Links, link
+from midwatch.trace.load import Trace
+from midwatch.trace.sites import Sites
+from midwatch.trace.spans import RequestSpan, Spans, find_spans
+from midwatch.trace.threads import Threads, map_threads
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One trace, ready for questions."""
+
+    trace: Trace
+    links: Links
+    threads: Threads
+    window: tuple[int, int]
+    spans: Spans
+    sites: Sites
+    busy: Cover
+    """Union of all device work."""
+    ops_by_ext: Ints
+    """Operator rows sorted by external id."""
+
+    @property
+    def has_device(self) -> bool:
+        """True where work of a device was recorded."""
+        return len(self.trace.device) > 0
+
+    @property
+    def device_expected(self) -> bool:
+        """True where the host launched work, recorded or not."""
+        return bool(self.links.launches.any())
+
+    def runtime_of(self, request: RequestSpan) -> Ints:
+        """Runtime rows on the request's threads while they work for it, in order of time."""
+        runtime = self.trace.runtime
+        found = []
+        for part in request.parts:
+            first, last = np.searchsorted(runtime.start, [part.start, part.end], side="left").tolist()
+            found.append(first + np.flatnonzero(np.isin(runtime.lane[first:last], part.lanes)))
+        return np.unique(np.concatenate(found)) if found else NONE
+
+    def complete(self, request: RequestSpan) -> bool:
+        """True where every launch of the request has its kernels in the trace, so that idle time may be claimed."""
+        rows = self.runtime_of(request)
+        return bool(self.links.launches[rows].any()) and not bool(self.links.lost[rows].any())
+
+
+def build_scene(trace: Trace) -> Scene:
+    """Join everything once."""
+    threads = map_threads(trace)
+    window = window_of(trace)
+    spans = find_spans(trace, threads, window)
+    busy = Cover.union(trace.device.start, trace.device.end)
+    return Scene(trace, link(trace), threads, window, spans, Sites(trace), busy, np.argsort(trace.ops.ext, kind="stable"))
+
+
+def window_of(trace: Trace) -> tuple[int, int]:
+    """Start and end of the window: the agent's, else the span of the events."""
+    if trace.tracks is not None and trace.tracks.capture.end_unix_ns > trace.tracks.capture.start_unix_ns > 0:
+        capture = trace.tracks.capture
+        return trace.local(capture.start_unix_ns), trace.local(capture.end_unix_ns)
+    return 0, trace.end_ns

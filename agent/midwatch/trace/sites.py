@@ -1,0 +1,168 @@
+"""Who was running on a thread at a time: samples first, since they know the line, else ``python_function`` events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from midwatch.model.site import Site
+from midwatch.trace.frames import BLOCKING, LOCKING, builtin_name, is_user_file, parse_python_name
+from midwatch.trace.load import Trace
+from midwatch.trace.pystacks import Steps, per_lane
+from midwatch.trace.samples import Samples
+
+
+_SHORTLY_NS = 2_000_000
+_MOST_OF = 0.8
+"""A function that holds this share of the launches is the one that makes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One site, what the host did there, and for how many nanoseconds."""
+
+    site: Site | None
+    host: str
+    weight: int
+
+
+class Sites:
+    """Answers for one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self.samples = Samples(trace)
+
+    @cached_property
+    def _users(self) -> dict[int, Steps]:
+        def wanted(number: int) -> bool:
+            parsed = parse_python_name(self._trace.names[number])
+            return parsed is not None and is_user_file(parsed[0])
+
+        return per_lane(self._trace.python, wanted)
+
+    @cached_property
+    def _calls(self) -> dict[int, Steps]:
+        known = BLOCKING | LOCKING
+        return per_lane(self._trace.python, lambda number: builtin_name(self._trace.names[number]) in known)
+
+    def votes(self, thread_id: int, lanes: tuple[int, ...], start: int, end: int) -> list[Vote]:
+        """Sites seen between two times, the heaviest first; empty where there is no witness."""
+        return self._sampled(thread_id, start, end) or self._traced(lanes, start, end)
+
+    def at(self, lanes: tuple[int, ...], time: int) -> Site | None:
+        """The function of the service's own that was running, from ``python_function`` events."""
+        for lane in lanes:
+            steps = self._users.get(lane)
+            if steps is not None:
+                row = steps.when(time)
+                if row >= 0:
+                    return self._function(row)
+        return None
+
+    def launching(self, thread_id: int, lane: int, start: int, end: int) -> Site | None:
+        """Who made a launch call: the function under way, or the line last seen shortly before; never exact."""
+        thread = self.samples.of(thread_id)
+        if thread is not None:
+            first = int(np.searchsorted(thread.at, start - _SHORTLY_NS))
+            last = int(np.searchsorted(thread.at, end, side="right"))
+            for i in range(last - 1, first - 1, -1):
+                site = self.samples.seen[int(thread.stack[i])].site
+                if site is not None:
+                    return replace(site, exact=False)
+        return self.at((lane,), start)
+
+    def around(self, thread_id: int, lanes: tuple[int, ...], moments: list[int]) -> Site | None:
+        """The innermost function of the service's own that was under way at most of the moments, in order of time.
+
+        With samples it is the function, and in it the line, that was seen most between the first and the last.
+        """
+        if not moments:
+            return None
+        thread = self.samples.of(thread_id)
+        if thread is not None:
+            seen = thread.during(moments[0], moments[-1] + 1)
+            found = _common([(self.samples.seen[stack].chain, weight) for stack, weight in seen.items()])
+            if found is not None:
+                return found
+        for lane in lanes:
+            steps = self._users.get(lane)
+            if steps is None:
+                continue
+            held: dict[int, int] = defaultdict(int)
+            for moment in moments:
+                for row in steps.chain(moment):
+                    held[row] += 1
+            most = [row for row, count in held.items() if count >= _MOST_OF * len(moments)]
+            if most:
+                return self._function(max(most, key=lambda row: int(self._trace.python.start[row])))
+        return None
+
+    def _sampled(self, thread_id: int, start: int, end: int) -> list[Vote]:
+        thread = self.samples.of(thread_id)
+        if thread is None:
+            return []
+        weights: dict[tuple[Site | None, str], int] = defaultdict(int)
+        for stack, weight in thread.during(start, end).items():
+            seen = self.samples.seen[stack]
+            weights[seen.site, seen.host] += weight
+        return _ranked(weights)
+
+    def _traced(self, lanes: tuple[int, ...], start: int, end: int) -> list[Vote]:
+        weights: dict[tuple[Site | None, str], int] = defaultdict(int)
+        for lane in lanes:
+            steps = self._users.get(lane)
+            if steps is None:
+                continue
+            for row, weight in steps.weights(start, end).items():
+                a, b = int(self._trace.python.start[row]), int(self._trace.python.end[row])
+                weights[self._function(row), self._activity(lane, max(start, a), min(end, b))] += weight
+        return _ranked(weights)
+
+    def _activity(self, lane: int, start: int, end: int) -> str:
+        steps = self._calls.get(lane)
+        if steps is None:
+            return "python"
+        held = {"lock": 0, "blocked": 0}
+        for row, weight in steps.weights(start, end).items():
+            name = builtin_name(self._trace.names[int(self._trace.python.name[row])])
+            held["lock" if name in LOCKING else "blocked"] += weight
+        kind = max(held, key=lambda key: held[key])
+        return kind if held[kind] * 2 > end - start else "python"
+
+    def _function(self, row: int) -> Site | None:
+        parsed = parse_python_name(self._trace.names[int(self._trace.python.name[row])])
+        if parsed is None:
+            return None
+        file, line, function = parsed
+        return Site(file, line, function, exact=False, how="python_function")
+
+
+def _common(chains: list[tuple[tuple[Site, ...], int]]) -> Site | None:
+    """The innermost function that most of the weight has in common, at the line that has most of it."""
+    total = sum(weight for chain, weight in chains if chain)
+    depth: dict[tuple[str, str], int] = {}
+    held: dict[tuple[str, str], int] = defaultdict(int)
+    lines: dict[Site, int] = defaultdict(int)
+    for chain, weight in chains:
+        seen = set()
+        for i, site in enumerate(chain):
+            key = (site.file, site.function)
+            if key not in seen:
+                seen.add(key)
+                held[key] += weight
+                lines[site] += weight
+                depth[key] = max(depth.get(key, 0), len(chain) - i)
+    most = [key for key, weight in held.items() if weight >= _MOST_OF * total]
+    if not most:
+        return None
+    chosen = max(most, key=lambda key: depth[key])
+    return max((s for s in lines if (s.file, s.function) == chosen), key=lambda s: lines[s])
+
+
+def _ranked(weights: dict[tuple[Site | None, str], int]) -> list[Vote]:
+    votes = [Vote(site, host, weight) for (site, host), weight in weights.items()]
+    return sorted(votes, key=lambda vote: -vote.weight)

@@ -1,0 +1,184 @@
+"""From a stream of text to batches of typed events: the array is cut between events, never built as one tree."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from midwatch.trace.errors import TraceError
+from midwatch.trace.events import EVENT, EVENTS, HEAD, Event, Head
+from midwatch.trace.repair import repair
+
+_BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args)"\s*:)')
+_ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_END = re.compile(rb"\}\s*\]|\[\s*\]")
+_HEAD_LIMIT = 64 << 20
+_TAIL = 256 << 10
+_END_TRIES = 6
+
+
+class Reader:
+    """Yields batches of events; afterwards ``head`` holds what stood beside them and the counters what was mended."""
+
+    def __init__(self, pieces: Iterable[bytes], name: str) -> None:
+        self._pieces = iter(pieces)
+        self._name = name
+        self._offset = 0
+        self.head = Head()
+        self.head_damaged = False
+        self.repaired = 0
+        self.dropped = 0
+        self.first_damage = -1
+        """Offset in the uncompressed text of the first event that was mended or dropped."""
+        self.unfinished = False
+        """True where the text ended inside the array."""
+
+    def __iter__(self) -> Iterator[list[Event]]:
+        """Yield the events of one piece after the other. Raises `TraceError` where there is no array of events."""
+        before, buffer = self._find_array()
+        after: bytes | None = None
+        for piece in self._pieces:
+            if after is not None:
+                after += piece
+                continue
+            buffer += piece
+            cut = self._last_boundary(buffer)
+            if cut < 0:
+                continue
+            events, after = self._decode(buffer[: cut + 1])
+            if after is not None:
+                after += buffer[cut + 1 :]
+            self._offset += cut + 1
+            buffer = buffer[cut + 1 :].lstrip().removeprefix(b",")
+            yield events
+        if after is None:
+            events, after = self._finish(buffer)
+            yield events
+        self._read_head(before, after)
+
+    def _find_array(self) -> tuple[bytes, bytes]:
+        """Return the text before the array and the beginning of what is inside it."""
+        buffer = b""
+        for piece in self._pieces:
+            buffer += piece
+            text = buffer.lstrip(b"\xef\xbb\xbf \t\r\n")
+            if text.startswith(b"["):
+                return b"", text[1:]
+            found = _ARRAY.search(buffer)
+            if found:
+                self._offset = found.end()
+                return buffer[: found.start()], buffer[found.end() :]
+            if len(buffer) > _HEAD_LIMIT or not text.startswith((b"{", b"")) or (text and text[:1] != b"{"):
+                break
+        raise TraceError(
+            f'{self._name} is not a Kineto trace: it holds no "traceEvents". '
+            "Give the .json or .json.gz file that torch.profiler wrote.",
+        )
+
+    @staticmethod
+    def _last_boundary(buffer: bytes) -> int:
+        """Index of the last ``}`` that ends an event and is followed by another one, -1 where there is none."""
+        start = max(0, len(buffer) - _TAIL)
+        last = -1
+        for match in _BETWEEN.finditer(buffer, start):
+            last = match.start()
+        if last < 0 and start:
+            for match in _BETWEEN.finditer(buffer):
+                last = match.start()
+        return last
+
+    def _decode(self, text: bytes) -> tuple[list[Event], bytes | None]:
+        """Events of one stretch, and what follows the array where it ended in there."""
+        try:
+            return EVENTS.decode(b"[" + text + b"]"), None
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            return self._one_by_one(text)
+
+    def _finish(self, text: bytes) -> tuple[list[Event], bytes]:
+        """Take the last stretch, which holds the end of the array and what stands behind it."""
+        ends = list(_END.finditer(text, max(0, len(text) - _TAIL)))
+        if not ends and len(text) > _TAIL:
+            ends = list(_END.finditer(text))
+        for match in reversed(ends[-_END_TRIES:]):
+            cut = match.start() + 1 if text[match.start() : match.start() + 1] == b"}" else match.start()
+            try:
+                return EVENTS.decode(b"[" + text[:cut] + b"]"), text[match.end() :]
+            except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+                continue
+        if not text.strip() or text.lstrip().startswith(b"]"):
+            self.unfinished = not text.strip()
+            return [], text.lstrip().removeprefix(b"]")
+        events, after = self._one_by_one(text)
+        self.unfinished = after is None
+        return events, after or b""
+
+    def _one_by_one(self, text: bytes) -> tuple[list[Event], bytes | None]:
+        """Decode event for event: mend what can be mended, drop and count the rest, stop where the array closes."""
+        events: list[Event] = []
+        start = 0
+        cuts = [(m.start() + 1, m.end()) for m in _BETWEEN.finditer(text)]
+        cuts.append((len(text), len(text)))
+        for stop, following in cuts:
+            piece = text[start:stop]
+            event = _event(piece)
+            if event is None:
+                closed = _closing(piece)
+                if closed is not None:
+                    last, after = closed
+                    if last is not None:
+                        events.append(last)
+                    return events, after + text[stop:]
+                event = self._mended(piece, start)
+            if event is not None:
+                events.append(event)
+            start = following
+        return events, None
+
+    def _mended(self, piece: bytes, offset: int) -> Event | None:
+        if self.first_damage < 0:
+            self.first_damage = self._offset + offset
+        event = _event(repair(piece))
+        if event is None:
+            self.dropped += 1
+        else:
+            self.repaired += 1
+        return event
+
+    def _read_head(self, before: bytes, after: bytes) -> None:
+        tail = after if after.strip().startswith((b",", b"}")) else b"}"
+        for text in (
+            before + b'"traceEvents":[]' + tail,
+            before + b'"traceEvents":[]}',
+            before.rstrip().rstrip(b",") + b"}",
+        ):
+            try:
+                self.head = HEAD.decode(text if before else b"{}")
+            except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+                self.head_damaged = True
+            else:
+                return
+
+
+def _event(piece: bytes) -> Event | None:
+    try:
+        return EVENT.decode(piece)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return None
+
+
+def _closing(piece: bytes) -> tuple[Event | None, bytes] | None:
+    """Return the last event of the array and the text behind the array, or None where it does not end in ``piece``."""
+    text = piece.decode("utf-8", "replace").lstrip()
+    if text.startswith("]"):
+        return None, text[1:].encode()
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return None
+    rest = text[end:].lstrip()
+    if not rest.startswith("]"):
+        return None
+    return _event(text[:end].encode()), rest[1:].encode()
