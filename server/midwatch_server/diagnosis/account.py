@@ -83,25 +83,29 @@ def account(spike: Spike, usual: Baseline) -> Account:
     usual_ms = usual.p50_ms if usual.requests else 0.0
     overrun_ms = max(duration_ms - usual_ms, 0.0)
     samples = _working(spike)
-    watched_from = min((sample.unix_ns - sample.weight_ns for sample in samples), default=end)
-    watched_ms = max(end - max(watched_from, start), 0) / 1e6
+    watched = clip([(min((s.unix_ns - s.weight_ns for s in samples), default=end), end)], start, end)
     ledger = _Ledger(start, end, overrun_ms)
     collections = ledger.divide(_collections(spike))
     compilations = ledger.divide(_compilations(spike))
     waits = ledger.divide(_waits(spike))
-    ledger.visible_ms = min(overrun_ms, watched_ms) or overrun_ms
+    ledger.also_saw(watched)
     places = ledger.divide(_places(samples, has_device=spike.has_device))
-    return Account(duration_ms, usual_ms, overrun_ms, watched_ms, collections, compilations, waits, places)
+    return Account(duration_ms, usual_ms, overrun_ms, total_ms(watched), collections, compilations, waits, places)
 
 
 class _Ledger:
     """Hands out the time of the request, the largest claim first, and never twice."""
 
-    def __init__(self, start: int, end: int, visible_ms: float) -> None:
+    def __init__(self, start: int, end: int, overrun_ms: float) -> None:
         self._start = start
         self._end = end
         self._taken: list[Span] = []
-        self.visible_ms = visible_ms
+        self._overrun_ms = overrun_ms
+        self._visible_ms = overrun_ms
+
+    def also_saw(self, watched: list[Span]) -> None:
+        """From here on shares are of the overrun as far as it was watched, or claimed already."""
+        self._visible_ms = min(self._overrun_ms, total_ms([*watched, *self._taken])) or self._overrun_ms
 
     def divide(self, wanted: Mapping[Hashable, tuple[Claim, list[Span]]]) -> tuple[Claim, ...]:
         """Return the claims of ``wanted`` with the time that is theirs, those that get none left out."""
@@ -114,7 +118,7 @@ class _Ledger:
             mine = total_ms(left[best])
             self._taken += left[best]
             if mine > 0:
-                granted.append(replace(claim, ms=mine, share=min(mine / self.visible_ms, 1.0)))
+                granted.append(replace(claim, ms=mine, share=min(mine / max(self._visible_ms, 1e-6), 1.0)))
         return tuple(granted)
 
 

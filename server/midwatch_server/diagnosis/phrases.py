@@ -24,9 +24,10 @@ def seen_in(claim: Claim) -> str:
 
 def explains(account: Account, claim: Claim) -> str:
     """Say how much of the overrun ``claim`` explains."""
-    if claim.samples and account.watched_ms < account.overrun_ms:
+    seen_ms = claim.ms / claim.share if claim.share else 0.0
+    if claim.samples and seen_ms < 0.99 * account.overrun_ms:
         return (
-            f"Explains {percent(claim.share)} of the {ms(account.watched_ms)} that were watched; "
+            f"Explains {percent(claim.share)} of the {ms(seen_ms)} that were watched; "
             f"the request overran by {ms(account.overrun_ms)}"
         )
     if not account.usual_ms:

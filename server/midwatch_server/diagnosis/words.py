@@ -13,7 +13,7 @@ def ms(value: float) -> str:
         return f"{value:.1f} ms"
     if value >= 0.01:
         return f"{value:.2f} ms"
-    return f"{value * 1000:.1f} us"
+    return f"{value * 1000:.1f} us" if value > 0 else "0 ms"
 
 
 def percent(share: float) -> str:

@@ -11,7 +11,8 @@ Definition: the device works for at least `MIN_BUSY_SHARE` of the median request
   time where at least `MIN_CHAIN_KERNELS` of them run in a request, as if they fused in pairs: one pass over memory
   instead of two.
 
-Device time is not corrected for the profiler, which slows the host. A gain ends where the host becomes the limit. A
+Sources: the vendors' data sheets (`peaks`), PyTorch's performance tuning guide (tensor cores, fusing point-wise
+operations), FlashAttention. Device time is not corrected for the profiler, which slows the host. A gain ends where the host becomes the limit. A
 device-bound request without such a remedy is no finding.
 """
 

@@ -1,0 +1,80 @@
+"""`midwatch analyze`: any Kineto trace, offline."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from midwatch_client.commands.common import Failure, JsonFlag, console, print_json
+
+if TYPE_CHECKING:
+    from midwatch_server.diagnosis import Report
+
+LARGE_BYTES = 4_000_000
+"""From this size on (as it lies on disk) a person would wonder whether anything happens."""
+
+
+def analyze(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Kineto traces, .json or .json.gz.")],
+    markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a ticket.")] = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Say what a PyTorch profiler trace shows: what costs time, where, and what removing it would gain."""
+    if json_ and markdown:
+        raise Failure("--json and --md exclude each other; choose one of them", 2)
+    reports = [analyse(path) for path in files]
+    emit(reports, json_=json_, markdown=markdown)
+
+
+def analyse(path: Path) -> Report:
+    """Read and judge one trace. Raises `Failure` with one sentence where it cannot be read."""
+    from midwatch.trace import TraceError, summarise
+    from midwatch_server.diagnosis import Evidence, Report, diagnose
+
+    try:
+        with reading(path):
+            summary = summarise(path)
+    except TraceError as error:
+        raise Failure(str(error)) from None
+    except FileNotFoundError:
+        raise Failure(f"there is no file {path}; give the path of a trace, .json or .json.gz") from None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror or error}") from None
+    return Report(diagnose(Evidence(summary=summary)), summary=summary, file=str(path))
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Show on a terminal that a large file is being read; say nothing anywhere else."""
+    if not sys.stderr.isatty() or path.stat().st_size < LARGE_BYTES:
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"reading {path.name} ({path.stat().st_size / 1e6:.0f} MB)"):
+        yield
+
+
+def emit(reports: list[Report], *, json_: bool, markdown: bool) -> None:
+    """Print the reports on standard output: one JSON document, Markdown, or text for a terminal."""
+    if json_:
+        from midwatch_server.diagnosis import documents
+
+        print_json(documents(reports))
+    elif markdown:
+        from midwatch_client.render.markdown import to_markdown
+
+        sys.stdout.write("\n".join(to_markdown(report) for report in reports))
+    else:
+        from midwatch_client.render.terminal import print_report
+
+        out = console()
+        for number, report in enumerate(reports):
+            if number:
+                out.rule()
+            print_report(report, out)

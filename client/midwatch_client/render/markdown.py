@@ -1,0 +1,54 @@
+"""A report as Markdown, for a ticket or a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midwatch.model.finding import Finding
+from midwatch_server.diagnosis import Report
+
+from midwatch_client.render import wording
+from midwatch_client.render.timeline import timeline_lines
+
+WIDTH = 88
+
+
+def to_markdown(report: Report) -> str:
+    """Return ``report`` as one Markdown text."""
+    lines = [f"## {wording.heading(report)}", ""]
+    lines += [f"- {label}: {text}" for label, text in wording.facts(report)]
+    lines += ["", f"**{wording.verdict(report)}**"]
+    for number, finding in enumerate(report.diagnosis.findings, 1):
+        lines += ["", *_finding(number, finding, report)]
+    if report.diagnosis.notes:
+        lines += ["", "### Seen, but a change there would gain next to nothing", ""]
+        lines += [f"- {note.kind.value}: {note.title}" for note in report.diagnosis.notes]
+    if report.summary is not None:
+        drawn = timeline_lines(report.summary.timeline, WIDTH)
+        if drawn:
+            lines += ["", f"### {wording.timeline_heading(report.summary.timeline)}", "", "```text"]
+            lines += [*(line for _, line in drawn), "```"]
+    if report.diagnosis.caveats:
+        lines += ["", "### About the figures", ""]
+        lines += [f"- {caveat.text}" for caveat in report.diagnosis.caveats]
+    return "\n".join(lines) + "\n"
+
+
+def _finding(number: int, finding: Finding, report: Report) -> Iterable[str]:
+    yield f"### {number}. {finding.kind.value}: {finding.title}"
+    yield ""
+    for label, text in (
+        ("where", wording.where(finding.site)),
+        ("held by", wording.where(finding.related_site)),
+        ("costs", wording.costs(finding, report)),
+        ("gain", wording.gains(finding, report)),
+        ("CUDA graph", wording.graph(finding)),
+    ):
+        if text:
+            yield f"- **{label}**: {text}"
+    for text in finding.evidence:
+        yield f"- evidence: {text}"
+    for advice in finding.advice:
+        yield f"- **try**: {advice.change}. Because: {advice.reason}. Then measure: {advice.measure}."
+    for text in finding.caveats:
+        yield f"- but: {text}"

@@ -1,0 +1,176 @@
+"""What a report says, in words: the part that terminal and Markdown have in common."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from midwatch.model.finding import Finding, Verdict
+from midwatch.model.site import Site
+from midwatch.model.trace import DeviceFacts, Timeline, TraceSummary
+from midwatch_server.diagnosis import Report
+from midwatch_server.diagnosis.words import count, ms, percent, plural
+
+HOW = {
+    "sample": "the line was seen in a stack sample",
+    "gc_callback": "the line was seen in the collection itself",
+    "python_function": "a trace knows the function, not the line",
+    "annotation": "known from an annotation",
+    "module": "known from the module that ran",
+}
+
+NOUNS = {"step": "step", "window": "window"}
+"""What figures refer to, where it is not the request."""
+
+VERDICTS = {
+    Verdict.FINDINGS: "Findings",
+    Verdict.CLEAN: "Clean",
+    Verdict.INSUFFICIENT_DATA: "Not enough data",
+}
+
+
+def noun(report: Report) -> str:
+    """Return what the figures refer to: ``request``, ``step`` or ``window``."""
+    if report.summary is None or report.spike is not None:
+        return "request"
+    return NOUNS.get(report.summary.window.basis, "request")
+
+
+def heading(report: Report) -> str:
+    """Return the report's first line: what it is about."""
+    if report.incident is not None:
+        incident = report.incident
+        return f"Incident {incident.incident_id}: {incident.kind.value} in {incident.service}, {incident.route}"
+    service = f" of {report.resource.service}" if report.resource else ""
+    if report.capture is not None and not report.file:
+        return f"Capture {report.capture.capture_id}{service}"
+    if report.spike is not None:
+        return f"Spike {report.spike.spike_id}{service}, {report.spike.request.route}"
+    return report.file or "Report"
+
+
+def verdict(report: Report) -> str:
+    """Return the verdict with its reason, and how many findings there are."""
+    diagnosis = report.diagnosis
+    if diagnosis.verdict is Verdict.FINDINGS:
+        said = plural(len(diagnosis.findings), "finding")
+    else:
+        said = VERDICTS[diagnosis.verdict]
+    return f"{said}. {diagnosis.reason}" if diagnosis.reason else f"{said}."
+
+
+def facts(report: Report) -> list[tuple[str, str]]:
+    """Return what stands above the findings, as labels and texts."""
+    lines: list[tuple[str, str]] = []
+    if report.incident is not None:
+        seen = report.incident
+        first, last = when(seen.first_seen_unix_ns), when(seen.last_seen_unix_ns)
+        lines.append(("seen", f"{plural(seen.count, 'time')}, first {first}, last {last}"))
+    if report.spike is not None and report.account is not None:
+        spent = report.account
+        usual = f", usually {ms(spent.usual_ms)}" if spent.usual_ms else ""
+        lines.append(("request", f"{report.spike.request.route} took {ms(spent.duration_ms)}{usual}"))
+    if report.summary is not None:
+        lines.append(("window", _window(report.summary)))
+        if report.summary.device.present or report.summary.device.launches:
+            lines.append(("device", device(report.summary.device)))
+    if report.workload.inputs:
+        lines.append(("inputs", ", ".join(report.workload.inputs)))
+    if report.resource is not None:
+        r = report.resource
+        known = [f"{r.service} {r.service_version}".strip(), r.host, f"pid {r.pid}" if r.pid else ""]
+        versions = [f"torch {r.torch}" if r.torch else "", f"CUDA {r.cuda}" if r.cuda else ""]
+        lines.append(("service", ", ".join(part for part in (*known, *versions) if part)))
+    return lines
+
+
+def _window(summary: TraceSummary) -> str:
+    window = summary.window
+    if window.basis == "window":
+        return f"{ms(window.duration_ms)}, no requests marked in it"
+    name = NOUNS.get(window.basis, "request")
+    cut = f", {window.requests_cut} cut at the edges" if window.requests_cut else ""
+    return (
+        f"{plural(window.requests, name)} in {ms(window.duration_ms)}{cut}; "
+        f"the median takes {ms(summary.request_p50_ms)} traced"
+    )
+
+
+def device(facts: DeviceFacts) -> str:
+    """Return one line on the device: busy share, kernels, launches, waits, copies; what is missing is said."""
+    name = f"{' and '.join(dict.fromkeys(facts.names))}: " if facts.names else ""
+    launches = facts.launches + facts.graph_launches
+    if not facts.kernels:
+        return f"{name}{plural(launches, 'launch')}, but no kernel was recorded: nothing is known of the device"
+    whole = facts.busy_ms + facts.idle_ms
+    small = percent(facts.small_kernels / facts.kernels)
+    parts = [
+        f"busy {percent(facts.busy_ms / whole)} of {ms(whole)}" if whole else "",
+        f"{plural(facts.kernels, 'kernel')} ({small} under 10 us)",
+        plural(launches, "launch") if launches else "",
+        plural(facts.syncs, "sync") if facts.syncs else "",
+        plural(facts.copies, "copy") if facts.copies else "",
+    ]
+    return name + ", ".join(part for part in parts if part)
+
+
+def where(site: Site | None) -> str:
+    """Return the place with how it is known; "" where no place is known."""
+    if site is None or not (site.file or site.function):
+        return ""
+    if site.line <= 0 or not site.file:
+        at = site.file
+    elif site.exact:
+        at = f"{site.file}:{site.line}"
+    else:
+        at = f"{site.file}, function at line {site.line}"
+    place = " in ".join(part for part in (at, site.function) if part)
+    how = HOW.get(site.how, "")
+    return f"{place} ({how})" if how else place
+
+
+def costs(finding: Finding, report: Report) -> str:
+    """Return what the cause costs, of how much, and whom."""
+    name = noun(report)
+    share = f" ({percent(finding.share_of_request)} of it)" if finding.share_of_request else ""
+    text = f"{ms(finding.per_request_ms)} per {name}{share}"
+    if report.summary is not None and report.spike is None and name != "window":
+        whole = max(report.summary.window.requests, finding.requests_affected)
+        text += f", in {count(finding.requests_affected)} of {plural(whole, name)}"
+    return text
+
+
+def gains(finding: Finding, report: Report) -> str:
+    """Return what removing the cause would gain."""
+    if finding.share_of_request <= 0 or finding.per_request_ms <= 0:
+        return f"{ms(finding.recoverable_ms)} per {noun(report)}"
+    share = finding.recoverable_ms * finding.share_of_request / finding.per_request_ms
+    return f"{ms(finding.recoverable_ms)} per {noun(report)} ({percent(share)} of it), if it were gone"
+
+
+def graph(finding: Finding) -> str:
+    """Return what is said of a CUDA graph; "" where nothing is."""
+    candidate = finding.graph_candidate
+    if candidate is None:
+        return ""
+    if candidate.suitable:
+        return f"could be captured ({candidate.reason}); predicted {ms(candidate.predicted_ms)} per request"
+    return f"not as it stands: {candidate.reason}"
+
+
+def timeline_heading(timeline: Timeline) -> str:
+    """Return what the picture shows."""
+    return f"Timeline: {ms(timeline.duration_ms)} from {ms(timeline.start_ms)} of the window on (traced)"
+
+
+def when(unix_ns: int) -> str:
+    """Return a moment as local date and time with its zone."""
+    return datetime.fromtimestamp(unix_ns / 1e9, tz=timezone.utc).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def ago(unix_ns: int, now_unix_ns: int) -> str:
+    """Return how long ago a moment was: ``12 s ago``, ``3 min ago``, ``5 h ago``, ``2 d ago``."""
+    seconds = max(now_unix_ns - unix_ns, 0) / 1e9
+    for limit, divisor, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / divisor:.0f} {unit} ago"
+    return f"{seconds / 86_400:.0f} d ago"

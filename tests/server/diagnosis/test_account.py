@@ -1,0 +1,95 @@
+"""Where the time of a spike went, each stretch claimed once."""
+
+import pytest
+from midwatch.model.requests import UnitRecord
+from midwatch.model.samples import GcPause, LockWait
+from midwatch_server.diagnosis.account import account
+from midwatch_server.diagnosis.activity import Activity, activity
+
+
+def test_a_collection_takes_its_time_from_the_line_that_was_sampled_meanwhile(make):
+    pause = GcPause(make.START + 100 * make.MS, 300 * make.MS, 2, 10, 1, 1, explicit=False)
+    spike = make.spike(500, gc=(pause,), samples=make.samples(100, 500, make.frame("rank")))
+    spent = account(spike, spike.baseline)
+    assert [claim.ms for claim in spent.collections] == [300.0]
+    assert [claim.ms for claim in spent.places] == [100.0]
+    assert spent.collections[0].share == pytest.approx(300 / 480)
+    assert sum(claim.ms for claim in spent.claims) == 400.0
+
+
+def test_an_idle_request_is_explained_by_the_thread_of_its_unit(make):
+    waits = make.frame("wait", module="threading")
+    spike = make.spike(
+        500,
+        is_async=True,
+        samples=(
+            *make.samples(100, 500, waits, make.frame("handler"), thread=1),
+            *make.samples(100, 500, make.frame("score", 77, "loads"), role="unit", thread=2, name="batcher"),
+            *make.samples(100, 500, make.frame("elsewhere"), role="other", thread=3),
+        ),
+    )
+    (place,) = account(spike, spike.baseline).places
+    assert (place.site.function, place.site.line, place.role, place.thread_name) == ("score", 77, "unit", "batcher")
+    assert place.ms == 400.0
+    assert place.share == 1.0
+
+
+def test_two_threads_seen_at_the_same_time_do_not_share_it(make):
+    spike = make.spike(
+        500,
+        samples=(
+            *make.samples(100, 200, make.frame("handler"), thread=1),
+            *make.samples(100, 500, make.frame("score"), role="unit", thread=2),
+        ),
+    )
+    assert [(claim.site.function, claim.ms) for claim in account(spike, spike.baseline).places] == [("score", 400.0)]
+
+
+def test_the_line_is_the_one_that_holds_most_of_the_function_s_time(make):
+    spike = make.spike(
+        500,
+        samples=(
+            *make.samples(100, 200, make.frame("rank", 10)),
+            *make.samples(200, 450, make.frame("rank", 12)),
+        ),
+    )
+    (place,) = account(spike, spike.baseline).places
+    assert (place.site.line, place.ms, place.site.exact) == (12, 350.0, True)
+
+
+def test_only_locks_of_the_request_s_own_threads_count(make):
+    def wait(thread):
+        return LockWait(
+            make.START + 100 * make.MS, 200 * make.MS, thread, (make.frame("rerank", 88, "acquire"),), "Lock RANKS"
+        )
+
+    unit = UnitRecord(1, "Ranker", make.START, 400 * make.MS, thread_id=2)
+    mine = make.spike(500, locks=(wait(2), wait(9)), units=(unit,))
+    (claim,) = account(mine, mine.baseline).waits
+    assert claim.ms == 200.0
+    assert {lock.thread_id for lock in claim.locks} == {2}
+
+
+def test_without_a_known_baseline_the_whole_request_is_the_overrun(make):
+    spike = make.spike(500, usual_ms=0)
+    assert account(spike, spike.baseline).overrun_ms == 500.0
+    assert account(spike, spike.baseline).claims == ()
+
+
+@pytest.mark.parametrize(
+    ("frames", "has_device", "expected"),
+    [
+        ([("metrics", "item", "app.metrics")], True, Activity.SYNC),
+        ([("metrics", "item", "app.metrics")], False, Activity.PYTHON),
+        ([("__repr__", "tolist", "torch._tensor_str"), ("log", "print", "app.log")], True, Activity.SYNC),
+        ([("recv_into", "recv_into", "socket"), ("fetch", "get", "app.features")], True, Activity.BLOCKED),
+        ([("save", "fsync", "app.log")], False, Activity.BLOCKED),
+        ([("rerank", "acquire", "app.rank")], False, Activity.LOCK),
+        ([("forward", "linear", "torch.nn.modules.linear"), ("score", "", "app.rank")], True, Activity.OPERATORS),
+        ([("score", "softmax", "app.rank")], False, Activity.OPERATORS),
+        ([("tokenise", "append", "app.text")], True, Activity.PYTHON),
+    ],
+)
+def test_what_a_thread_does_is_read_from_the_names_in_its_frames(make, frames, has_device, expected):
+    stack = tuple(make.frame(function, 1, callee, module) for function, callee, module in frames)
+    assert activity(stack, has_device=has_device) is expected

@@ -1,0 +1,68 @@
+"""Ranking, notes, and a window and a spike together."""
+
+import dataclasses
+
+from midwatch.model.finding import Kind, Verdict
+from midwatch.model.samples import GcPause
+from midwatch.model.site import Site
+from midwatch.model.trace import GapFacts, LaunchFacts, WaitFacts
+from midwatch_server.diagnosis import Evidence, diagnose
+from midwatch_server.diagnosis.judge import RULES
+
+
+def gap(function, cost, gain):
+    return GapFacts("python", 10, cost * 10, cost, 10, cost, gain, site=Site("app.py", 1, function, exact=True))
+
+
+def test_findings_are_ranked_by_gain_and_small_gains_are_notes(make):
+    diagnosis = diagnose(
+        Evidence(summary=make.window(gaps=(gap("some", 3.0, 1.0), gap("most", 2.0, 2.0), gap("little", 5.0, 0.4))))
+    )
+    assert [finding.site.function for finding in diagnosis.findings] == ["most", "some"]
+    assert [note.site.function for note in diagnosis.notes] == ["little"]
+
+
+def test_equal_gains_are_ranked_by_cost(make):
+    diagnosis = diagnose(Evidence(summary=make.window(gaps=(gap("cheap", 1.0, 1.0), gap("dear", 3.0, 1.0)))))
+    assert [finding.site.function for finding in diagnosis.findings] == ["dear", "cheap"]
+
+
+def test_later_findings_own_up_where_gains_cannot_add_up(make):
+    wait = WaitFacts("item", "cudaStreamSynchronize", 10, 40.0, 4.0, 10, 4.0, 4.0, site=make.RANK)
+    summary = make.window(busy_ms=5.0, waits=(wait,))
+    device = dataclasses.replace(summary.device, small_kernels=400)
+    launch = LaunchFacts(per_request=40.0, dispatch_gap_ms=4.0, recoverable_ms=3.0)
+    diagnosis = diagnose(Evidence(summary=dataclasses.replace(summary, device=device, launch=launch)))
+    first, second = diagnosis.findings
+    assert (first.kind, second.kind) == (Kind.HOT_SYNC, Kind.LAUNCH_BOUND)
+    assert not any("together" in caveat for caveat in first.caveats)
+    assert "Shares idle time with the findings above: all of them together gain 5.0 ms at most" in second.caveats
+
+
+def test_a_window_and_a_spike_are_judged_each_by_itself(make):
+    pause = GcPause(make.START, 400 * make.MS, 2, 0, 1, 1, explicit=False)
+    evidence = Evidence(summary=make.window(gaps=(gap("tokenise", 3.0, 3.0),)), spike=make.spike(500, gc=(pause,)))
+    diagnosis = diagnose(evidence)
+    assert [finding.kind for finding in diagnosis.findings] == [Kind.GC_PAUSE, Kind.HOST_GAP]
+    assert [caveat.code for caveat in diagnosis.caveats] == ["traced_ms"]
+
+
+def test_a_cause_that_window_and_spike_share_is_named_once(make):
+    site = Site("app/ranker.py", 10, "tokenise", exact=True)
+    window = make.window(gaps=(dataclasses.replace(gap("tokenise", 3.0, 3.0), site=site),))
+    spike = make.spike(500, samples=make.samples(100, 500, make.frame("tokenise")))
+    (finding,) = diagnose(Evidence(summary=window, spike=spike)).findings
+    assert finding.share_of_overrun == 1.0
+
+
+def test_nothing_to_judge_is_said(make):
+    assert diagnose(Evidence()).verdict is Verdict.INSUFFICIENT_DATA
+
+
+def test_each_rule_has_a_docstring_with_its_source():
+    import sys
+
+    for rule in RULES:
+        text = sys.modules[type(rule).__module__].__doc__
+        assert f"``{rule.kind.value}``" in text
+        assert "Source" in text, rule.kind

@@ -1,0 +1,148 @@
+"""What is said of a spike without a window."""
+
+import dataclasses
+
+import pytest
+from midwatch.model.finding import Kind, Verdict
+from midwatch.model.requests import Workload
+from midwatch.model.samples import CompileEvent, GcPause, LockWait
+from midwatch_server.diagnosis import Evidence, diagnose
+
+
+def judge(spike):
+    return diagnose(Evidence(spike=spike))
+
+
+def test_an_automatic_collection_has_no_site_and_an_explicit_one_has_its_line(make):
+    frames = (make.frame("rank", 52, "collect"),)
+    pause = GcPause(
+        make.START + 50 * make.MS, 380 * make.MS, 2, 0, 1, 1, explicit=False, frames=frames, objects=1_200_000
+    )
+    (finding,) = judge(make.spike(500, gc=(pause,))).findings
+    assert finding.kind is Kind.GC_PAUSE
+    assert finding.site is None
+    assert finding.title == "A garbage collection (generation 2 over 1,200,000 objects) held the request for 380 ms"
+    assert finding.recoverable_ms == 380.0
+    assert finding.share_of_request == pytest.approx(0.76)
+    assert "79 % of the 480 ms" in finding.evidence[-1]
+    assert "freeze" in finding.advice[0].change
+
+    (finding,) = judge(make.spike(500, gc=(dataclasses.replace(pause, explicit=True),))).findings
+    assert (finding.site.file, finding.site.line, finding.site.exact) == ("app/ranker.py", 52, True)
+    assert finding.title == "`gc.collect()` in rank (app/ranker.py:52) held the request for 380 ms"
+
+
+def test_a_lock_names_the_waiting_line_and_the_holder_s(make):
+    wait = LockWait(
+        make.START + 90 * make.MS,
+        400 * make.MS,
+        1,
+        (make.frame("rerank", 88, "acquire"),),
+        "Lock RANKS_LOCK",
+        holder_thread_id=5,
+        holder_thread_name="refresher",
+        holder=(make.frame("refresh", 120, "sleep"),),
+    )
+    (finding,) = judge(make.spike(500, locks=(wait,))).findings
+    assert finding.kind is Kind.LOCK_WAIT
+    assert finding.title == (
+        "The request waited 400 ms for lock `RANKS_LOCK` at rerank (app/ranker.py:88), "
+        "which thread refresher held in refresh (app/ranker.py:120)"
+    )
+    assert (finding.site.line, finding.related_site.line) == (88, 120)
+
+
+def test_a_lock_that_only_the_samples_saw_has_no_holder_and_says_so(make):
+    spike = make.spike(500, samples=make.samples(100, 500, make.frame("rerank", 88, "acquire")))
+    (finding,) = judge(spike).findings
+    assert finding.kind is Kind.LOCK_WAIT
+    assert finding.related_site is None
+    assert "Who held the lock was not seen" in finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("callee", "title"),
+    [
+        ("write", "`write()` in log (app/log.py:55) blocked the request for 400 ms"),
+        ("", "Python in log (app/log.py:55) held the request for 400 ms"),
+    ],
+)
+def test_blocking_calls_and_python_are_told_apart(make, callee, title):
+    spike = make.spike(500, samples=make.samples(100, 500, make.frame("log", 55, callee, "app.log")))
+    (finding,) = judge(spike).findings
+    assert (finding.kind, finding.title) == (Kind.HOST_GAP, title)
+
+
+def test_a_sync_is_only_named_where_a_device_is_and_promises_no_gain(make):
+    work = make.samples(100, 400, make.frame("record", 41, "item"))
+    after = make.samples(400, 430, make.frame("reply", 9))
+    (finding,) = judge(make.spike(500, samples=work + after, has_device=True)).findings
+    assert finding.kind is Kind.HOT_SYNC
+    assert finding.title == "`.item()` in record (app/ranker.py:41) made the host wait 300 ms for the device"
+    assert any("may gain less" in caveat for caveat in finding.caveats)
+    assert not any("hand-over" in caveat for caveat in finding.caveats)
+    (handed_over,) = judge(make.spike(500, samples=work, has_device=True)).findings
+    assert any("hand-over" in caveat for caveat in handed_over.caveats)
+    assert handed_over.confidence < finding.confidence
+    (on_cpu,) = judge(make.spike(500, samples=work, has_device=False)).findings
+    assert on_cpu.kind is Kind.HOST_GAP
+
+
+def test_a_compilation_is_a_recompile_also_for_a_new_shape(make):
+    event = CompileEvent(make.START + 20 * make.MS, 450 * make.MS, "dynamo", "3/1", 1)
+    spike = dataclasses.replace(make.spike(500, compiles=(event,)), rule="new_shape")
+    diagnosis = judge(spike)
+    assert [finding.kind for finding in diagnosis.findings] == [Kind.RECOMPILE]
+    assert "Compile ids: 3/1" in diagnosis.findings[0].evidence
+
+
+def test_a_new_shape_without_a_compilation_is_a_first_call(make):
+    spike = make.spike(500, samples=make.samples(100, 500, make.frame("forward", 7, "conv2d")))
+    request = dataclasses.replace(spike.request, workload=Workload(("float32[8,3,224,224]@cuda:0",)))
+    diagnosis = judge(dataclasses.replace(spike, rule="new_shape", request=request))
+    assert [finding.kind for finding in diagnosis.findings] == [Kind.FIRST_CALL]
+    assert diagnosis.findings[0].title == (
+        "The first request with float32[8,3,224,224]@cuda:0 took 500 ms instead of 20.0 ms"
+    )
+
+
+def test_a_cause_that_covers_less_than_half_says_so_in_its_title(make):
+    spike = make.spike(
+        500,
+        gc=(GcPause(make.START, 150 * make.MS, 2, 0, 1, 1, explicit=False),),
+        samples=make.samples(150, 500, make.frame("forward", 7, "linear", "torch.nn.functional")),
+    )
+    diagnosis = judge(spike)
+    assert diagnosis.findings[0].title.startswith("In part (31 % of the overrun): A garbage collection")
+    assert "covers 31 %" in diagnosis.reason
+
+
+def test_what_covers_less_than_a_quarter_is_no_cause(make):
+    pause = GcPause(make.START, 100 * make.MS, 2, 0, 1, 1, explicit=False)
+    diagnosis = judge(make.spike(500, gc=(pause,)))
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert diagnosis.findings == ()
+    assert [note.kind for note in diagnosis.notes] == [Kind.GC_PAUSE]
+    assert "nothing that was seen explains a quarter" in diagnosis.reason
+
+
+def test_slow_operators_are_no_gap_of_the_host(make):
+    spike = make.spike(500, samples=make.samples(100, 500, make.frame("forward", 7, "linear")))
+    diagnosis = judge(spike)
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert diagnosis.findings == ()
+    assert "400 ms of it passed inside the model's operators in forward (app/ranker.py:7)" in diagnosis.reason
+
+
+def test_a_spike_without_evidence_says_that_nothing_was_seen(make):
+    diagnosis = judge(make.spike(500))
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert "was not seen" in diagnosis.reason
+
+
+def test_time_before_the_first_sample_does_not_count_against_the_line(make):
+    spike = make.spike(130, samples=make.samples(100, 130, make.frame("log", 55, "write")))
+    (finding,) = judge(spike).findings
+    assert finding.share_of_overrun == 1.0
+    assert finding.recoverable_ms == 30.0
+    assert "100 % of the 30.0 ms that were watched; the request overran by 110 ms" in finding.evidence[-1]
