@@ -1,1 +1,1 @@
-"""The midwatch command and the Python client."""
+"""The `midwatch` command and a Python client for a collector: ``from midwatch_client.api import Client``."""
