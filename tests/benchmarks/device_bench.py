@@ -1,0 +1,249 @@
+"""Prints what Midwatch finds in one-fault services (kind, line, cost, gain), and what its windows cost the requests."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from faults import expected as truth
+from faults import latency, runner
+from midwatch.model.finding import Finding
+from midwatch.model.incident import CaptureDetail
+from midwatch_client.api import Client, Progress
+from midwatch_client.errors import CollectorError
+
+SETTLE_MS = 100.0
+"""After stop and save a session is torn down: that belongs to the window as well."""
+QUIET_S = 2.5
+"""Pause between two windows, in which the baseline is taken."""
+
+
+def find_faults(client: Client, folder: Path, device: str, *, quick: bool) -> list[dict[str, Any]]:
+    """Run every service by itself, order a window, and set its first finding beside the truth."""
+    rows = []
+    for expected in truth.ALL:
+        with runner.service(expected, client, folder, device, seconds=60.0):
+            time.sleep(1.0 if quick else 4.0)
+            detail = profile(client, expected.name)
+            rows.append(judge(expected, detail, routine(client, expected.name)))
+        print_fault_row(rows[-1])
+    return rows
+
+
+def profile(client: Client, name: str) -> CaptureDetail | str:
+    """A window of 20 requests, or why there is none; one that comes too soon after another is asked for again."""
+    until = time.monotonic() + 8.0
+    while isinstance(answer := attempt(client, name), str) and time.monotonic() < until:
+        time.sleep(1.5)
+    return answer
+
+
+def attempt(client: Client, name: str) -> CaptureDetail | str:
+    """One order, or why it came to nothing."""
+    try:
+        return client.profile(name, requests=20)
+    except CollectorError as error:
+        return str(error)
+
+
+def routine(client: Client, name: str) -> str:
+    """What the agent's own look after warm-up found: the kinds in its order, or the verdict."""
+    for seen in client.captures(name):
+        if seen.capture.reason == "routine" and seen.capture.state == "done":
+            found = [finding.kind.value for finding in seen.diagnosis.findings]
+            return ", ".join(found) or seen.diagnosis.verdict.value
+    return "none yet"
+
+
+def judge(expected: truth.Expected, detail: CaptureDetail | str, routine_says: str) -> dict[str, Any]:
+    """One row of the table."""
+    row: dict[str, Any] = {
+        "service": expected.name,
+        "expected": expected.kind,
+        "line": expected.line,
+        "routine": routine_says,
+    }
+    if isinstance(detail, str):
+        return {**row, "found": "no window", "why": detail, "ok": False}
+    findings = detail.diagnosis.findings
+    row["verdict"] = detail.diagnosis.verdict.value
+    row["engine"] = detail.capture.engine
+    row["others"] = [finding.kind.value for finding in findings[1:]]
+    if not findings:
+        return {**row, "found": row["verdict"], "why": detail.diagnosis.reason, "ok": row["verdict"] == expected.kind}
+    first = findings[0]
+    row |= {
+        "found": first.kind.value,
+        "at": f"{Path(first.site.file).name}:{first.site.line}" if first.site else "",
+        "exact": bool(first.site and first.site.exact),
+        "per_request_ms": round(first.per_request_ms, 3),
+        "recoverable_ms": round(first.recoverable_ms, 3),
+        "title": first.title,
+    }
+    line_right = not expected.host_side or (row["exact"] and points_at(first, expected))
+    return {**row, "ok": row["found"] == expected.kind and line_right}
+
+
+def points_at(finding: Finding, expected: truth.Expected) -> bool:
+    """Whether the finding names the marked line."""
+    site = finding.site
+    return site is not None and Path(site.file).name == expected.path.name and site.line == expected.line
+
+
+def print_fault_row(row: dict[str, Any]) -> None:
+    """One line of the table, as soon as it is known."""
+    exact = "" if "exact" not in row else "exact" if row["exact"] else "about"
+    cost = f"{row['per_request_ms']:>8.2f} {row['recoverable_ms']:>8.2f}" if "per_request_ms" in row else " " * 17
+    marked = f"{row['service']}.py:{row['line']}" if row["line"] else "-"
+    print(
+        f"{row['service']:<13} {row['expected']:<13} {row['found']:<18} {marked:<20} {row.get('at', ''):<24} {exact:<6}"
+        f"{cost}  {row.get('engine', ''):<7} {'ok' if row['ok'] else 'WRONG':<6} routine: {row['routine']}"
+        + (f"  ({row['why']})" if row.get("why") else ""),
+        flush=True,
+    )
+
+
+def cost_of_windows(client: Client, folder: Path, device: str, *, windows: int, quiet_s: float) -> dict[str, Any]:
+    """Take windows of one launch-bound service and compare its latencies in them with those between them."""
+    expected = next(one for one in truth.ALL if one.name == truth.WINDOWS_ON)
+    captures: list[CaptureDetail] = []
+    opened_ms: list[float] = []
+    refused: list[str] = []
+    with runner.service(expected, client, folder, device, seconds=300.0) as latencies:
+        time.sleep(2 * quiet_s)
+        for _ in range(windows):
+            began = time.perf_counter()
+
+            def note(step: Progress, began: float = began) -> None:
+                if step.state == "open":
+                    opened_ms.append((time.perf_counter() - began) * 1e3)
+
+            try:
+                captures.append(client.profile(expected.name, seconds=0.3, on_progress=note))
+            except CollectorError as error:
+                refused.append(str(error))
+            time.sleep(quiet_s)
+    spans = [span_of(detail) for detail in captures]
+    baseline, twin = latency.quiet_stretches(spans, int(0.3e9))
+    requests = latency.read(latencies)
+    named = (("in windows", spans), ("baseline", baseline), ("A/A", twin))
+    ready = [detail.capture.ready_ms for detail in captures]
+    return {
+        "rows": [latency.row(name, requests, stretches).plain() for name, stretches in named],
+        "ready_ms": summary_of(ready),
+        "client_to_open_ms": summary_of(opened_ms),
+        "stop_ms": summary_of([detail.capture.stop_ms for detail in captures]),
+        "empty": sum(detail.capture.state != "done" for detail in captures),
+        "refused": refused,
+    }
+
+
+def span_of(detail: CaptureDetail) -> latency.Span:
+    """From the order to the end of the tear-down."""
+    capture = detail.capture
+    return capture.ordered_unix_ns, capture.end_unix_ns + int((capture.stop_ms + SETTLE_MS) * 1e6)
+
+
+def summary_of(values: list[float]) -> dict[str, float]:
+    """Median and maximum, -1 where there is nothing."""
+    return (
+        {"median": round(statistics.median(values), 1), "max": round(max(values), 1)}
+        if values
+        else {"median": -1, "max": -1}
+    )
+
+
+def spike_to_incident(client: Client, folder: Path, device: str, *, seconds: float) -> dict[str, Any]:
+    """Plant spikes, and time from the end of each slow request until a client that watches hears of its incident."""
+    heard: list[tuple[str, int]] = []
+    with Client(client.address) as watching:
+
+        def follow() -> None:
+            try:
+                for sighting in watching.watch_incidents(truth.SPIKE.name):
+                    occurrence = sighting.occurrence
+                    if occurrence is not None and occurrence.spike_id and points_at(occurrence.finding, truth.SPIKE):
+                        heard.append((occurrence.spike_id, time.time_ns()))
+            except (CollectorError, ValueError):
+                return  # the connection was closed: the bench is over
+
+        watcher = threading.Thread(target=follow, daemon=True)
+        watcher.start()
+        with runner.service(truth.SPIKE, client, folder, device, seconds=seconds + 60.0):
+            time.sleep(seconds)
+    watcher.join(timeout=2.0)
+    waited = {}
+    for spike_id, unix_ns in heard:
+        request = client.spike(spike_id).spike.request
+        waited[spike_id] = (unix_ns - request.start_unix_ns - request.duration_ns) / 1e9
+    return {"sightings_on_the_line": len(waited), "seconds": summary_of(list(waited.values()))}
+
+
+def print_costs(costs: dict[str, Any], spikes: dict[str, Any]) -> None:
+    """The second half of the report."""
+    print(
+        f"\n{'latency, ms':<12} {'stretches':>9} {'requests':>9}"
+        f" {'p50':>8} {'p99':>8} {'worst':>8} {'median worst':>13}"
+    )
+    for row in costs["rows"]:
+        print(
+            f"{row['name']:<12} {row['stretches']:>9} {row['requests']:>9} {row['p50_ms']:>8.2f} {row['p99_ms']:>8.2f}"
+            f" {row['worst_ms']:>8.2f} {row['median_worst_ms']:>13.2f}"
+        )
+    for name, key in (
+        ("order to open window, in the agent", "ready_ms"),
+        ("the same, seen by the client", "client_to_open_ms"),
+        ("stop and save", "stop_ms"),
+    ):
+        print(f"{name}: median {costs[key]['median']} ms, max {costs[key]['max']} ms")
+    print(
+        f"windows without records: {costs['empty']}; refused or failed: {len(costs['refused'])} {costs['refused'][:2]}"
+    )
+    print(
+        f"spike to stored incident: {spikes['sightings_on_the_line']} sightings,"
+        f" median {spikes['seconds']['median']} s, max {spikes['seconds']['max']} s"
+    )
+
+
+def main() -> int:
+    """Run all, print all; 0 when every service was judged rightly (always 0 on a CPU, where most faults cannot be)."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--quick", action="store_true", help="shorter, to see whether it runs")
+    parser.add_argument("--windows", type=int, default=0, help="how many windows to time (20, or 5 when quick)")
+    given = parser.parse_args()
+    windows = given.windows or (5 if given.quick else 20)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="midwatch-bench-") as name, runner.collector(Path(name), port) as client:
+        print(
+            f"{'service':<13} {'expected':<13} {'found':<18} {'marked':<20} {'found at':<24}"
+            f" {'':<6}{'cost ms':>8} {'gain ms':>8}"
+        )
+        rows = find_faults(client, Path(name), given.device, quick=given.quick)
+        costs = cost_of_windows(
+            client, Path(name), given.device, windows=windows, quiet_s=1.5 if given.quick else QUIET_S
+        )
+        spikes = spike_to_incident(client, Path(name), given.device, seconds=10.0 if given.quick else 25.0)
+    print_costs(costs, spikes)
+    right = sum(row["ok"] for row in rows)
+    print(f"{right} of {len(rows)} services judged rightly; {time.monotonic() - began:.0f} s in all")
+    if out := os.environ.get("OUT"):
+        document = {"device": given.device, "services": rows, "windows": costs, "spikes": spikes}
+        Path(out, "device_bench.json").write_text(json.dumps(document, indent=1))
+    return 0 if given.device == "cpu" or right == len(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Processes of the bench: one collector, and one service at a time with nothing but the agent attached."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from faults.expected import Expected
+from midwatch_client.api import Client
+from midwatch_client.errors import CollectorError
+
+T = TypeVar("T")
+START_S = 90.0
+STOP_S = 10.0
+
+
+@contextlib.contextmanager
+def process(
+    arguments: list[str], log: Path, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """One Python process while the block lasts; ended by SIGTERM, its output in ``log``."""
+    with log.open("wb") as out:
+        running = subprocess.Popen(
+            [sys.executable, *arguments], stdout=out, stderr=out, env={**os.environ, **(environment or {})}
+        )
+    try:
+        yield running
+    finally:
+        running.terminate()
+        try:
+            running.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+
+def poll(what: str, ready: Callable[[], T | None], timeout_s: float, running: subprocess.Popen[bytes], log: Path) -> T:
+    """Ask ``ready`` until it gives something true. Raises `RuntimeError`, with the log's end, when it never does."""
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until and running.poll() is None:
+        if answer := ready():
+            return answer
+        time.sleep(0.1)
+    tail = log.read_text(errors="replace")[-1500:]
+    raise RuntimeError(f"{what}: nothing within {timeout_s:.0f} s (code {running.poll()})\n{tail}")
+
+
+@contextlib.contextmanager
+def collector(folder: Path, port: int) -> Iterator[Client]:
+    """A collector on SQLite, and a client for it."""
+    address, log = f"127.0.0.1:{port}", folder / "collector.log"
+    arguments = ["-m", "midwatch_client", "collector", "--db", str(folder / "bench.db"), "--grpc", address]
+    with process(arguments, log) as running, Client(address) as client:
+
+        def answers() -> bool:
+            with contextlib.suppress(CollectorError):
+                client.agents()
+                return True
+            return False
+
+        poll("collector", answers, START_S, running, log)
+        yield client
+
+
+@contextlib.contextmanager
+def service(expected: Expected, client: Client, folder: Path, device: str, seconds: float) -> Iterator[Path]:
+    """A service that serves; the block gets the file that holds its latencies once the block is over."""
+    log, latencies = folder / f"{expected.name}.log", folder / f"{expected.name}.latencies"
+    arguments = [str(expected.path), "--seconds", str(seconds), "--device", device, "--latencies", str(latencies)]
+    environment = {
+        "MIDWATCH_SERVICE": expected.name,
+        "MIDWATCH_COLLECTOR": client.address,
+        "MIDWATCH_STATE_DIR": str(folder / "state"),
+        "MIDWATCH_WINDOWS_PER_HOUR": "3600",
+    }
+    with process(arguments, log, environment) as running:
+        poll(
+            expected.name,
+            lambda: client.agents(expected.name, connected_only=True) and _serves(client, expected.name),
+            START_S,
+            running,
+            log,
+        )
+        yield latencies
+
+
+def _serves(client: Client, name: str) -> bool:
+    """Whether requests are being counted: the agent is there as soon as torch is, the model takes longer."""
+    statuses = [view.status for view in client.agents(name, connected_only=True)]
+    return any(status is not None and status.requests > 0 for status in statuses)

@@ -1,0 +1,29 @@
+"""A metric reads a scalar in the middle of the request, while the device still works on the first stage."""
+
+import midwatch.auto  # isort: skip
+
+from _loop import Handler, Run
+from _model import Head, backbone, token_ids
+from torch import Tensor
+
+run = Run("rank")
+seen: list[float] = []
+
+
+def record_confidence(x: Tensor) -> None:
+    seen.append(x.float().abs().mean().item())  # FAULT
+    del seen[:-10]
+
+
+def make_handler() -> Handler:
+    stage, head, ids = backbone(run.device), Head(150), token_ids(run.device)
+
+    def handle() -> None:
+        x = stage(ids.to(run.device))
+        record_confidence(x)
+        head(x).cpu()
+
+    return handle
+
+
+run.closed_loop(make_handler)
