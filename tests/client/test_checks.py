@@ -1,0 +1,60 @@
+"""The checks of `midwatch doctor`, each where something is off."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from midwatch.config import Settings
+from midwatch.model.status import Part
+from midwatch_client import checks
+
+
+def only(check: checks.Check, settings: Settings | None = None) -> Part:
+    (part,) = check(settings or Settings(), "127.0.0.1:1")
+    return part
+
+
+def test_torch_is_not_imported_where_there_is_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    part = only(checks._torch)
+    assert part.state == "unavailable"
+    assert "the service's" in part.detail
+
+
+def test_an_unreachable_collector_is_a_line_and_no_error():
+    part = only(checks._collector)
+    assert part.state == "unavailable"
+    assert "start one" in part.detail
+
+
+def test_without_grpc_the_collector_is_not_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    assert only(checks._collector).detail == "cannot be asked without grpcio"
+    assert "pip install" in only(checks._nvml).detail
+
+
+def test_a_python_that_was_not_tried(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 1))
+    assert only(checks._python).state == "unavailable"
+
+
+def test_folders_that_cannot_be_used_name_the_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    settings = Settings(state_dir=str(tmp_path / "state"), trace_dir=str(tmp_path / "none"))
+    assert only(checks._state, settings).state == "on"
+    assert "MIDWATCH_TRACE_DIR" in only(checks._traces, settings).detail
+    monkeypatch.setattr(checks.os, "access", lambda path, mode: False)
+    assert "MIDWATCH_STATE_DIR" in only(checks._state, settings).detail
+
+
+def test_settings_that_were_ignored_come_first(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MIDWATCH_GPU_HZ", "fast")
+    first = checks.examine("127.0.0.1:1")[0]
+    assert (first.name, first.state) == ("settings", "failed")
+    assert "MIDWATCH_GPU_HZ" in first.detail
+
+
+def test_a_check_that_breaks_is_a_failed_part():
+    def _broken(settings: Settings, collector: str) -> list[Part]:
+        raise RuntimeError("boom")
+
+    assert checks._guarded(_broken, Settings(), "") == [Part("broken", "failed", "RuntimeError: boom")]

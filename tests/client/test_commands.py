@@ -1,0 +1,150 @@
+"""What the commands print, asked of a real gRPC server with answers made by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from midwatch.model.capture import Capture
+from midwatch.model.finding import Diagnosis, Finding, Kind, Verdict
+from midwatch.model.incident import CaptureDetail, Incident, IncidentDetail
+from midwatch.model.resource import Resource
+from midwatch.model.site import Site
+from midwatch.model.status import AgentStatus, AgentView, Part
+from midwatch_client.cli import build
+from midwatch_proto.v1 import trigger_pb2
+from typer.testing import CliRunner, Result
+
+RESOURCE = Resource("a1", "ranker", host="night-1", pid=4711, torch="2.13.0")
+TITLE = "A collection by hand"
+SITE = Site("shop/cart.py", 33, "trim", exact=True)
+FINDING = Finding(Kind.GC_PAUSE, TITLE, SITE, 100.0, 0.9, 99.0, 1.0, 2, 0.9)
+INCIDENT = Incident("inc123", "v1:x", "ranker", "/rank", Kind.GC_PAUSE, "A collection by hand", 4, 1, 2, latest=FINDING)
+CAPTURE = CaptureDetail(Capture("cap123", "demand", "done"), Diagnosis(Verdict.FINDINGS, (FINDING,)), RESOURCE)
+
+
+@pytest.fixture
+def run(script):
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(build(), [*arguments], env={"MIDWATCH_COLLECTOR": script.address, "COLUMNS": "200"})
+
+    return invoke
+
+
+def document(result: Result) -> dict:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_agents_with_what_is_off(script, run):
+    parts = (Part("gpu", "unavailable", "no NVML here"), Part("gc", "on"))
+    status = AgentStatus(5, requests=12, parts=parts, drops=(("pipe full", 3),))
+    script.agents = [AgentView(RESOURCE, status, connected=True)]
+    shown = run("agents").stdout
+    for word in ("ranker", "night-1", "4711", "12", "gpu: no NVML here", "3 pipe full dropped"):
+        assert word in shown
+    listed = document(run("agents", "--all", "--json"))
+    assert listed["schema"] == "midwatch.agents.v1"
+    assert listed["items"][0]["resource"]["pid"] == 4711
+    assert not script.asked[-1].connected_only
+
+
+def test_no_agents_is_no_error_and_names_the_remedy(run):
+    shown = run("agents")
+    assert shown.exit_code == 0
+    assert "import midwatch.auto" in shown.stdout
+
+
+def test_incidents(script, run):
+    script.incidents = [INCIDENT]
+    assert "A collection by hand" in run("incidents").stdout
+    listed = document(run("incidents", "--since", "2h", "--kind", "gc_pause", "--json"))
+    assert listed["schema"] == "midwatch.incidents.v1"
+    assert listed["items"][0]["latest"]["site"]["line"] == 33
+    assert script.asked[-1].since_unix_ns > 0
+    script.incidents = []
+    assert run("incidents").stdout == "No incidents.\n"
+
+
+def test_show_takes_an_incident_or_a_capture(script, run):
+    script.details["inc123"], script.captures["cap123"] = IncidentDetail(INCIDENT), CAPTURE
+    assert "shop/cart.py:33" in run("show", "inc").stdout
+    assert document(run("show", "cap", "--json"))["schema"] == "midwatch.report.v1"
+    assert "shop/cart.py" in run("show", "cap", "--md").stdout
+    missing = run("show", "nothing")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "`midwatch incidents`" in missing.stderr
+
+
+def events(*states: int, detail: str = "") -> list[trigger_pb2.TriggerEvent]:
+    return [trigger_pb2.TriggerEvent(state=state, capture_id="cap123", detail=detail) for state in states]
+
+
+def test_profile_prints_the_report_and_writes_the_trace(script, run, tmp_path: Path):
+    script.captures["cap123"], script.pieces = CAPTURE, [b"trace"]
+    states = (trigger_pb2.TRIGGER_STATE_QUEUED, trigger_pb2.TRIGGER_STATE_OPEN, trigger_pb2.TRIGGER_STATE_STORED)
+    script.steps = events(*states)
+    target = tmp_path / "trace.json.gz"
+    profiled = run("profile", "ranker", "--requests", "20", "-o", str(target), "--json")
+    assert document(profiled)["findings"][0]["kind"] == "gc_pause"
+    assert "recording" in profiled.stderr
+    assert target.read_bytes() == b"trace"
+
+
+def test_a_trace_that_cannot_be_had_costs_the_exit_code_but_not_the_report(script, run, tmp_path: Path):
+    script.captures["cap123"] = CAPTURE
+    script.steps = events(trigger_pb2.TRIGGER_STATE_STORED)
+    profiled = run("profile", "ranker", "-o", str(tmp_path / "trace.json.gz"))
+    assert profiled.exit_code == 1
+    assert "shop/cart.py:33" in profiled.stdout
+    assert "MIDWATCH_RAW_TRACES" in profiled.stderr
+
+
+def test_no_wait_prints_the_id(script, run):
+    script.steps = events(trigger_pb2.TRIGGER_STATE_QUEUED, trigger_pb2.TRIGGER_STATE_SENT)
+    assert run("profile", "ranker", "--no-wait").stdout == "cap123\n"
+    assert document(run("profile", "ranker", "--no-wait", "--json")) == {
+        "schema": "midwatch.order.v1",
+        "capture_id": "cap123",
+    }
+    script.steps = events(trigger_pb2.TRIGGER_STATE_REFUSED, detail="too soon after another window")
+    refused = run("profile", "ranker", "--no-wait")
+    assert (refused.exit_code, "too soon" in refused.stderr) == (1, True)
+
+
+def test_trace_of_a_capture_or_of_an_incident_that_has_one(script, run, tmp_path: Path):
+    script.details["inc123"] = IncidentDetail(INCIDENT, capture=CAPTURE.capture)
+    script.pieces = [b"0123456789"]
+    assert run("trace", "cap123", "-o", str(tmp_path / "a.json.gz")).exit_code == 0
+    assert document(run("trace", "cap123", "-o", str(tmp_path / "b.json.gz"), "--json"))["bytes"] == 10
+    unwritable = run("trace", "cap123", "-o", str(tmp_path / "none" / "c.json.gz"))
+    assert unwritable.exit_code == 1
+    assert "name another file" in unwritable.stderr
+
+
+def test_an_incident_without_a_window_has_no_trace(script, run, tmp_path: Path):
+    script.details["inc123"] = IncidentDetail(INCIDENT)
+    asked = run("trace", "inc123", "-o", str(tmp_path / "a.json.gz"))
+    assert asked.exit_code == 1
+    assert "midwatch profile" in asked.stderr
+
+
+def test_doctor_says_one_line_for_each_part(script, run):
+    parts = {part["name"]: part for part in document(run("doctor", "--json"))["items"]}
+    for name in ("python", "torch", "engine.direct", "engine.capped", "shim", "nvml", "grpcio", "collector"):
+        assert parts[name]["state"] in ("on", "off", "unavailable")
+        assert "\n" not in parts[name]["detail"]
+    assert parts["collector"]["state"] == "on"
+    assert parts["python"]["state"] == "on"
+    assert "state folder" in run("doctor").stdout
+
+
+def test_db_upgrade_makes_a_database_and_leaves_one_that_is_there(run, tmp_path: Path):
+    database = str(tmp_path / "midwatch.db")
+    made = document(run("db", "upgrade", "--db", database, "--json"))
+    assert made["before"] == ""
+    assert made["after"]
+    assert document(run("db", "upgrade", "--db", database, "--json"))["before"] == made["after"]
+    assert "already" in run("db", "upgrade", "--db", database).stdout
+    broken = run("db", "upgrade", "--db", str(tmp_path / "none" / "x" / "midwatch.db"))
+    assert broken.exit_code == 1
+    assert broken.stderr.startswith("midwatch: ")
