@@ -8,7 +8,9 @@ import numpy as np
 
 from midwatch.trace.intervals import Ints
 
-OTHER, LAUNCH, GRAPH, MEMCPY, MEMSET, DEVICE_SYNC, STREAM_SYNC, EVENT_SYNC, FREE, ALLOC, CAPTURE, CAPTURE_END = range(12)
+OTHER, LAUNCH, GRAPH, MEMCPY, MEMSET, DEVICE_SYNC, STREAM_SYNC, EVENT_SYNC, FREE, ALLOC, CAPTURE, CAPTURE_END = range(
+    12
+)
 
 _RULES = (
     (DEVICE_SYNC, r"DeviceSynchronize|CtxSynchronize|ThreadSynchronize"),

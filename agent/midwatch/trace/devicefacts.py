@@ -35,7 +35,11 @@ def device_facts(scene: Scene, waits: list[Wait]) -> DeviceFacts:
     graphs = int(((links.kinds == apis.GRAPH) & ~links.captured).sum())
     if not scene.has_device:
         return DeviceFacts(
-            names=device_names(scene), launches=launches, graph_launches=graphs, launches_without_kernel=lost, syncs=len(waits)
+            names=device_names(scene),
+            launches=launches,
+            graph_launches=graphs,
+            launches_without_kernel=lost,
+            syncs=len(waits),
         )
     device = trace.device
     length = device.end - device.start
@@ -70,7 +74,7 @@ def device_facts(scene: Scene, waits: list[Wait]) -> DeviceFacts:
 
 def device_names(scene: Scene) -> tuple[str, ...]:
     """Names of the devices that did something, or of all where that cannot be told."""
-    properties = scene.trace.head.deviceProperties
+    properties = scene.trace.head.devices
     if not isinstance(properties, list):
         return ()
     used = {key[1] for key in scene.trace.lanes if key[0] == "device"}
@@ -80,7 +84,7 @@ def device_names(scene: Scene) -> tuple[str, ...]:
 
 
 def idle_by_reason(scene: Scene) -> Idle:
-    """Split each hole between two pieces of work: the host had not launched yet, the launch was on its way, or unknown."""
+    """Split each hole between two pieces of work: not launched yet, launched and on its way, or unknown."""
     busy = scene.busy
     if len(busy.starts) < 2:
         return Idle()

@@ -43,11 +43,9 @@ class Event(msgspec.Struct, gc=False):
 class Head(msgspec.Struct):
     """What stands beside ``traceEvents``."""
 
-    baseTimeNanoseconds: Key = None
-    deviceProperties: object = None
-    distributedInfo: object = None
+    base_ns: Key = msgspec.field(name="baseTimeNanoseconds", default=None)
+    devices: object = msgspec.field(name="deviceProperties", default=None)
     cuda_runtime_version: Key = None
-    hip_runtime_version: Key = None
     torch_version: Key = None
     midwatch: msgspec.Raw = EMPTY
 

@@ -9,9 +9,36 @@ from functools import lru_cache
 from midwatch.model.site import Frame
 
 _PLUMBING = frozenset(
-    "torch torchgen torchvision torchaudio functorch triton numpy midwatch "
-    "uvicorn starlette fastapi anyio sniffio uvloop gunicorn werkzeug flask django asgiref hypercorn h11 httptools "
-    "grpc opentelemetry pydantic pydantic_core concurrent runpy".split(),
+    [
+        "torch",
+        "torchgen",
+        "torchvision",
+        "torchaudio",
+        "functorch",
+        "triton",
+        "numpy",
+        "midwatch",
+        "uvicorn",
+        "starlette",
+        "fastapi",
+        "anyio",
+        "sniffio",
+        "uvloop",
+        "gunicorn",
+        "werkzeug",
+        "flask",
+        "django",
+        "asgiref",
+        "hypercorn",
+        "h11",
+        "httptools",
+        "grpc",
+        "opentelemetry",
+        "pydantic",
+        "pydantic_core",
+        "concurrent",
+        "runpy",
+    ],
 )
 """Packages whose lines nobody can change to mend a service; the frame that called them is the answer."""
 
@@ -21,12 +48,40 @@ _PY_NAME = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)$")
 _BUILTIN = re.compile(r"^<built-in (?:function|method) (?P<name>[^\s>]+)")
 
 BLOCKING = frozenset(
-    "sleep recv recv_into recvfrom send sendall read readline readinto write flush fsync fdatasync connect accept "
-    "select poll epoll_wait wait join get put result communicate waitpid getaddrinfo urlopen open".split(),
+    [
+        "sleep",
+        "recv",
+        "recv_into",
+        "recvfrom",
+        "send",
+        "sendall",
+        "read",
+        "readline",
+        "readinto",
+        "write",
+        "flush",
+        "fsync",
+        "fdatasync",
+        "connect",
+        "accept",
+        "select",
+        "poll",
+        "epoll_wait",
+        "wait",
+        "join",
+        "get",
+        "put",
+        "result",
+        "communicate",
+        "waitpid",
+        "getaddrinfo",
+        "urlopen",
+        "open",
+    ],
 )
 """Calls that wait for something outside the interpreter."""
-LOCKING = frozenset("acquire __enter__ wait_for _wait_for_tstate_lock".split())
-IDLE = frozenset("select poll epoll_wait epoll kqueue control".split())
+LOCKING = frozenset(["acquire", "__enter__", "wait_for", "_wait_for_tstate_lock"])
+IDLE = frozenset(["select", "poll", "epoll_wait", "epoll", "kqueue", "control"])
 """What an event loop does when it has nothing to do."""
 
 

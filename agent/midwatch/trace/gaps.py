@@ -117,7 +117,8 @@ def _calls(scene: Scene, stretch: Stretch) -> list[Reason]:
         cover = Cover.union(ops.start[mine], np.minimum(ops.end[mine], stretch.end))
         if cover.total * 2 > stretch.length:
             reasons += [
-                Reason(a, b, "ops", _best_site(scene, stretch, a, b)) for a, b in cover.clipped(stretch.start, stretch.end)
+                Reason(a, b, "ops", _best_site(scene, stretch, a, b))
+                for a, b in cover.clipped(stretch.start, stretch.end)
             ]
     return reasons
 

@@ -10,6 +10,7 @@ import numpy as np
 from midwatch.model.site import Site
 from midwatch.model.trace import AllocFacts, CompileFacts, LockFacts, OpFacts
 from midwatch.trace import apis
+from midwatch.trace.intervals import Ints
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
 from midwatch.trace.shapes import shape_text
@@ -56,7 +57,7 @@ def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:
         start = scene.trace.local(lock.unix_ns)
         end = start + lock.duration_ns
         waiter, holder = site_of(lock.waiter, how="sample"), site_of(lock.holder, how="sample")
-        key = (lock.lock, waiter and (waiter.file, waiter.function))
+        key: tuple[object, ...] = (lock.lock, waiter and (waiter.file, waiter.function))
         for request in _waiting(scene, lock.thread_id, start, end):
             held[key][request.index] += min(end, request.end) - max(start, request.start)
         if key in held:
@@ -123,12 +124,14 @@ def op_facts(scene: Scene) -> tuple[OpFacts, ...]:
             shapes, times = np.unique(mine[mine >= 0], return_counts=True)
             texts = [shape_text(*scene.trace.shapes[s]) for s in shapes[np.argsort(-times, kind="stable")][:3].tolist()]
             facts.append(
-                OpFacts(scene.trace.names[number], int(counts[number]), totals[number] / 1e6, tuple(t for t in texts if t))
+                OpFacts(
+                    scene.trace.names[number], int(counts[number]), totals[number] / 1e6, tuple(t for t in texts if t)
+                )
             )
     return tuple(facts)
 
 
-def self_times(start: np.ndarray, end: np.ndarray, lane: np.ndarray) -> np.ndarray:
+def self_times(start: Ints, end: Ints, lane: Ints) -> Ints:
     """Nanoseconds of each interval without its children on the same lane; never negative. Rows are sorted by start."""
     own = (end - start).astype(np.int64)
     for number in np.unique(lane).tolist():
@@ -140,4 +143,5 @@ def self_times(start: np.ndarray, end: np.ndarray, lane: np.ndarray) -> np.ndarr
             if stack:
                 own[stack[-1][0]] -= min(b, stack[-1][1]) - a
             stack.append((row, b))
-    return np.maximum(own, 0)
+    own[own < 0] = 0
+    return own

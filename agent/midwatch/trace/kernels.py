@@ -22,7 +22,10 @@ _FAMILIES = (
     ("collective", r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|cross_device_reduce"),
     ("attention", r"flash|fmha|attention|attn|mha_|sdpa"),
     ("conv", r"conv|cudnn.*(?:fprop|dgrad|wgrad)|implicit_gemm|winograd|fprop|dgrad|wgrad|im2col"),
-    ("gemm", r"gemm|nvjet|cublas|cutlass|Cijk_|matmul|gemv|splitKreduce|_mm_|dot_kernel|wmma|ampere_.*_(?:nn|nt|tn|tt)\b"),
+    (
+        "gemm",
+        r"gemm|nvjet|cublas|cutlass|Cijk_|matmul|gemv|splitKreduce|_mm_|dot_kernel|wmma|ampere_.*_(?:nn|nt|tn|tt)\b",
+    ),
     ("softmax", r"soft_?max"),
     ("norm", r"layer_?norm|batch_?norm|group_?norm|rms_?norm|bn_fw|bn_bw|RowwiseMoments|GammaBeta"),
     ("sort", r"sort|topk|radix"),
@@ -168,7 +171,9 @@ def _site(scene: Scene, rows: Ints) -> Site | None:
         if call < 0:
             continue
         lane = int(runtime.lane[call])
-        site = scene.sites.launching(scene.threads.native.get(lane, 0), lane, int(runtime.start[call]), int(runtime.end[call]))
+        site = scene.sites.launching(
+            scene.threads.native.get(lane, 0), lane, int(runtime.start[call]), int(runtime.end[call])
+        )
         if site is not None:
             votes[site] += 1
     return votes.most_common(1)[0][0] if votes else None

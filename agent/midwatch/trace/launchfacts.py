@@ -104,7 +104,9 @@ def _site(scene: Scene, plans: Sequence[Plan]) -> Site | None:
     for plan in plans[:_LOOKED_AT]:
         for part in plan.request.parts:
             moments = [
-                item.start for item in plan.items if item.wait < 0 and part.start <= item.start < part.end and part.lanes
+                item.start
+                for item in plan.items
+                if item.wait < 0 and part.start <= item.start < part.end and part.lanes
             ]
             site = scene.sites.around(part.thread_id, part.lanes, moments)
             if site is not None:

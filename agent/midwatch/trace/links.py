@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from midwatch.trace import apis
-from midwatch.trace.columns import KERNEL
 from midwatch.trace.intervals import Ints, Mask
 from midwatch.trace.load import Trace
 
@@ -39,7 +38,8 @@ class Links:
     @property
     def launches(self) -> Mask:
         """Runtime rows that hand kernels to the device."""
-        return np.isin(self.kinds, (apis.LAUNCH, apis.GRAPH)) & ~self.captured
+        found: Mask = np.isin(self.kinds, (apis.LAUNCH, apis.GRAPH)) & ~self.captured
+        return found
 
     @property
     def lost(self) -> Mask:
@@ -77,8 +77,3 @@ def _captured(trace: Trace, kinds: Ints) -> Mask:
         stop = runtime.end[later[0]] if len(later) else trace.end_ns
         inside |= (runtime.lane == lane) & (runtime.start >= runtime.start[begin]) & (runtime.start <= stop)
     return inside
-
-
-def kernels(trace: Trace) -> Mask:
-    """Device rows that are kernels."""
-    return trace.device.kind == KERNEL

@@ -98,7 +98,11 @@ def load(path: Path, *, progress: Progress | None = None) -> Trace:
         tables[key] = kept
     if bad:
         caveats.append(
-            Caveat("bad_times", f"{bad} events with impossible times (before, after or longer than the trace) are left out.", bad),
+            Caveat(
+                "bad_times",
+                f"{bad} events with impossible times (before, after or longer than the trace) are left out.",
+                bad,
+            ),
         )
     measured = [t for k, t in tables.items() if k != "span" and len(t)]
     if not measured and tracks is None:
@@ -106,7 +110,7 @@ def load(path: Path, *, progress: Progress | None = None) -> Trace:
             f"{path.name} holds no timed events, so nothing can be said; "
             "record again with at least one activity and one request inside the window.",
         )
-    base_ns = whole(reader.head.baseTimeNanoseconds) if reader.head.baseTimeNanoseconds is not None else 0
+    base_ns = max(whole(reader.head.base_ns), 0)
     origin = min((int(t.start.min()) for t in measured), default=0)
     if not measured and tracks is not None:
         origin = tracks.capture.start_unix_ns - base_ns
@@ -150,12 +154,16 @@ def _damage(source: Source, reader: Reader, columns: Columns) -> list[Caveat]:
         text = f"{reader.repaired} malformed events were mended, the first near byte {reader.first_damage:,}."
         caveats.append(Caveat("repaired", text, reader.repaired))
     if reader.dropped:
-        text = f"{reader.dropped} events could not be read and are left out, the first damage is near byte {reader.first_damage:,}."
+        text = (
+            f"{reader.dropped} unreadable events are left out, the first damage is near byte {reader.first_damage:,}."
+        )
         caveats.append(Caveat("unreadable_events", text, reader.dropped))
     if reader.head_damaged:
         caveats.append(Caveat("head_damaged", "What the file says of its device and time base could not be read."))
     if columns.bad_numbers:
-        text = f"{columns.bad_numbers} events lack a start or a duration that is a number; a missing duration counts as 0."
+        text = (
+            f"{columns.bad_numbers} events lack a start or a duration that is a number; a missing duration counts as 0."
+        )
         caveats.append(Caveat("bad_numbers", text, columns.bad_numbers))
     return caveats
 

@@ -14,6 +14,9 @@ from midwatch.trace.waits import Wait
 _JOINED_NS = 6_000
 """Work that starts so soon after the end of work on another stream is taken to have waited for it."""
 _UNEXPLAINED_NS = 5_000
+_STALL_NS = 100_000
+"""A delay beyond this is no jitter of a launch: the device was not to be had, nor would it have been earlier."""
+_NORMAL_LATENCY_NS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Op:
     joined: int
     """Work on another stream that it seems to wait for, -1 for none."""
     after_joined: int
+    stall: int
+    """Delay that nothing explains; it stays, whatever is taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +87,10 @@ def measure(scene: Scene) -> Timing:
     front = device.end[before[linked]]
     lag, gap = device.start[linked] - launched, device.start[linked] - front
     idle, queued = front < launched, front > returned + 20_000
-    latency = int(np.median(lag[idle])) if idle.any() else 6_000
+    latency = int(np.percentile(lag[idle], 10)) if idle.any() else 6_000
     spacing = int(np.median(gap[queued & (gap >= 0)])) if (queued & (gap >= 0)).any() else 1_000
     by_end = np.argsort(device.end, kind="stable")
-    return Timing(max(latency, 0), spacing, before, by_end, device.end[by_end])
+    return Timing(min(max(latency, 0), _NORMAL_LATENCY_NS), spacing, before, by_end, device.end[by_end])
 
 
 def make_plan(scene: Scene, timing: Timing, request: RequestSpan, waits: list[Wait]) -> Plan:
@@ -116,15 +121,16 @@ def _op(scene: Scene, timing: Timing, row: int, launched: int) -> Op:
     lag, gap = start - launched, start - front_end
     latency, spacing = min(timing.latency, lag), min(timing.spacing, gap)
     slack = start - max(launched + latency, front_end + spacing)
-    joined, after_joined = -1, 0
-    if slack > _UNEXPLAINED_NS:
-        joined, after_joined = _joined(scene, timing, row, start)
+    joined, after_joined = _joined(scene, timing, row, start) if slack > _UNEXPLAINED_NS else (-1, 0)
+    stall = 0
     if joined < 0:
-        if launched + latency >= front_end + spacing:
+        if slack > _STALL_NS:
+            stall = slack
+        elif launched + latency >= front_end + spacing:
             latency = lag
         else:
             spacing = gap
-    return Op(row, end - start, latency, front, front_end, spacing, joined, after_joined)
+    return Op(row, end - start, latency, front, front_end, spacing, joined, after_joined, stall)
 
 
 def _joined(scene: Scene, timing: Timing, row: int, start: int) -> tuple[int, int]:

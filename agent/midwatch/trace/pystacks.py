@@ -57,15 +57,14 @@ def innermost(table: Table, rows: Ints) -> Steps:
     parent: dict[int, int] = {}
     stack: list[tuple[int, int]] = []
     starts, ends = table.start[rows].tolist(), table.end[rows].tolist()
-    for row, start, end in zip(rows.tolist(), starts, ends, strict=True):
+    for row, start, stop in zip(rows.tolist(), starts, ends, strict=True):
         while stack and stack[-1][0] <= start:
             closed, _ = stack.pop()
             at.append(closed)
             who.append(stack[-1][1] if stack else -1)
         if stack:
-            end = min(end, stack[-1][0])
             parent[row] = stack[-1][1]
-        stack.append((end, row))
+        stack.append((min(stop, stack[-1][0]) if stack else stop, row))
         at.append(start)
         who.append(row)
     while stack:

@@ -7,7 +7,9 @@ import re
 _NAN = re.compile(r"(?<=[:\[,\s])-?(?:NaN|Infinity|nan|inf)(?=\s*[,\]}])")
 _BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-_NAME = re.compile(r'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s)"\s*:|\}\s*(?:\}|\Z)))', re.DOTALL)
+_NAME = re.compile(
+    r'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s)"\s*:|\}\s*(?:\}|\Z)))', re.DOTALL
+)
 _QUOTE = re.compile(r'(?<!\\)"')
 _BARE_DUR = re.compile(r'"(ts|dur)"\s*:\s*(?=[,}])')
 

@@ -9,7 +9,6 @@ gives the recorded times to the nanosecond.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Collection, Sequence
 
 from midwatch.trace.plan import Item, Plan
@@ -18,8 +17,6 @@ Cut = tuple[int, int]
 """A stretch of host work, start and end, that is taken away."""
 
 _NO_WAITS: frozenset[int] = frozenset()
-_SLOWEST = 0.2
-_STEPS = 18
 
 
 def replay(
@@ -29,6 +26,7 @@ def replay(
     drop: Collection[int] = _NO_WAITS,
     cuts: Sequence[Cut] = (),
     squeeze: Collection[int] = _NO_WAITS,
+    stalls: float = 1.0,
 ) -> float:
     """Nanoseconds that the request takes then.
 
@@ -38,6 +36,7 @@ def replay(
         drop: Indexes of waits that do not happen.
         cuts: Host work that does not happen.
         squeeze: Positions in ``plan.items`` that are launched together with the item before them.
+        stalls: What the delays of the device that nothing explains are multiplied with.
     """
     clock = float(plan.request.start)
     before = plan.request.start
@@ -46,7 +45,7 @@ def replay(
         squeezed = position in squeeze
         if not squeezed:
             clock += scale * _host(before, item.start, cuts)
-        _run(item, clock, ends)
+        _run(item, clock, ends, stalls=stalls)
         if item.wait < 0:
             clock += 0.0 if squeezed else scale * (item.end - item.start)
         elif item.wait not in drop:
@@ -64,14 +63,14 @@ def _host(start: int, end: int, cuts: Sequence[Cut]) -> int:
     return length
 
 
-def _run(item: Item, launched: float, ends: dict[int, float]) -> None:
+def _run(item: Item, launched: float, ends: dict[int, float], *, stalls: float) -> None:
     for op in item.ops:
         start = launched + op.after_launch
         if op.before >= 0:
             start = max(start, ends.get(op.before, op.before_end) + op.after_before)
         if op.joined >= 0 and op.joined in ends:
             start = max(start, ends[op.joined] + op.after_joined)
-        ends[op.row] = start + op.length
+        ends[op.row] = start + op.length + stalls * op.stall
 
 
 def _waited(item: Item, clock: float, ends: dict[int, float]) -> float:
@@ -79,17 +78,3 @@ def _waited(item: Item, clock: float, ends: dict[int, float]) -> float:
         return clock + (item.end - item.start)
     late = item.end - max(item.start, item.work_end)
     return max(clock, ends.get(item.work, item.work_end)) + late
-
-
-def calibrate(plans: Sequence[Plan], untraced_ns: float) -> float:
-    """The scale of host work at which the median request takes ``untraced_ns``: between 0.2 and 1."""
-    if not plans or statistics.median(replay(plan) for plan in plans) <= untraced_ns:
-        return 1.0
-    low, high = _SLOWEST, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if statistics.median(replay(plan, middle) for plan in plans) > untraced_ns:
-            high = middle
-        else:
-            low = middle
-    return (low + high) / 2

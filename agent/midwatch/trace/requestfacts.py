@@ -32,14 +32,15 @@ def request_facts(
     whole = scene.spans.whole
     if not whole:
         return ()
-    slowest = max(whole, key=lambda r: r.wall)
+    slowest = max(scene.spans.fair, key=lambda r: r.wall)
     chosen = whole if len(whole) <= MOST else _thinned(whole, slowest)
     waited: dict[int, list[Wait]] = {}
     for wait in waits:
         for index in wait.requests:
             waited.setdefault(index, []).append(wait)
     return tuple(
-        _fact(scene, r, waited.get(r.index, []), pauses, blocked.get(r.index, 0), is_slowest=r is slowest) for r in chosen
+        _fact(scene, r, waited.get(r.index, []), pauses, blocked.get(r.index, 0), is_slowest=r is slowest)
+        for r in chosen
     )
 
 

@@ -60,7 +60,9 @@ def build_scene(trace: Trace) -> Scene:
     window = window_of(trace)
     spans = find_spans(trace, threads, window)
     busy = Cover.union(trace.device.start, trace.device.end)
-    return Scene(trace, link(trace), threads, window, spans, Sites(trace), busy, np.argsort(trace.ops.ext, kind="stable"))
+    return Scene(
+        trace, link(trace), threads, window, spans, Sites(trace), busy, np.argsort(trace.ops.ext, kind="stable")
+    )
 
 
 def window_of(trace: Trace) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from midwatch.trace.load import Trace
 from midwatch.trace.pystacks import Steps, per_lane
 from midwatch.trace.samples import Samples
 
-
 _SHORTLY_NS = 2_000_000
 _MOST_OF = 0.8
 """A function that holds this share of the launches is the one that makes them."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-from isal import igzip
+from isal import igzip, igzip_lib
 
 from midwatch.trace.errors import TraceError
 
@@ -42,7 +43,7 @@ class Source:
         size = max(self._path.stat().st_size, 1)
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream: BinaryIO = igzip.IGzipFile(fileobj=raw) if packed else raw
+        stream = cast("BinaryIO", igzip.open(raw, "rb"))  # type: ignore[no-untyped-call] if packed else raw
         seen = 0
         while True:
             piece = self._read(stream, started=seen > 0)
@@ -65,7 +66,7 @@ class Source:
                 if not part:
                     break
                 buffer.write(part)
-        except (EOFError, zlib.error, igzip.BadGzipFile, igzip.isal_zlib.IsalError) as exc:
+        except (EOFError, zlib.error, gzip.BadGzipFile, igzip_lib.IsalError) as exc:
             if not started and not buffer.tell():
                 raise TraceError(f"{self._path.name} is a damaged gzip file: {exc}.") from exc
             self.truncated = True

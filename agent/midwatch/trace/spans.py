@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from midwatch.model.requests import UnitRecord, Workload
 from midwatch.trace.columns import Table
+from midwatch.trace.intervals import Cover
 from midwatch.trace.load import Trace
 from midwatch.trace.threads import Threads
 
-_REQUEST = re.compile(r"^(?:midwatch|request|req|infer|predict|serve|handle|batch|iteration|forward_pass)\b", re.IGNORECASE)
+_REQUEST = re.compile(
+    r"^(?:midwatch|request|req|infer|predict|serve|handle|batch|iteration|forward_pass)\b", re.IGNORECASE
+)
+_DISTURBED = 0.05
 _STEP = re.compile(r"^ProfilerStep#\d+$")
 
 
@@ -41,6 +45,8 @@ class RequestSpan:
     parts: tuple[Part, ...]
     workload: str = ""
     shared: int = 1
+    disturbed: bool = False
+    """True where the profiler itself stopped it for a good part of its time."""
 
     @property
     def wall(self) -> int:
@@ -60,12 +66,22 @@ class Spans:
         """Those that lie inside the window from start to end."""
         return tuple(r for r in self.requests if r.whole)
 
+    @property
+    def fair(self) -> tuple[RequestSpan, ...]:
+        """The whole ones that the profiler did not disturb, or all whole ones where it disturbed most of them."""
+        fair = tuple(r for r in self.requests if r.whole and not r.disturbed)
+        return fair if 2 * len(fair) >= len(self.whole) else self.whole
+
 
 def find_spans(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans:
     """Take the best witness of requests that the trace has."""
-    for found in (_ledger(trace, threads, window), _annotated(trace, threads)):
-        if found is not None:
-            return found
+    found = _ledger(trace, threads, window) or _annotated(trace, threads)
+    if found is not None:
+        stops = Cover.union(trace.overhead.start, trace.overhead.end)
+        return Spans(
+            found.basis,
+            tuple(replace(r, disturbed=stops.inside(r.start, r.end) > _DISTURBED * r.wall) for r in found.requests),
+        )
     busy = tuple(
         Part(threads.native[lane], (lane,), window[0], window[1])
         for lane in np.unique(np.concatenate([trace.runtime.lane, trace.ops.lane])).tolist()
@@ -99,7 +115,15 @@ def _ledger(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans | 
         route = record.route or "request"
         spans.append(
             RequestSpan(
-                index, route, start, end, whole, record.thread_id, parts, _workload(record.workload, units), max(shared, 1)
+                index,
+                route,
+                start,
+                end,
+                whole,
+                record.thread_id,
+                parts,
+                _workload(record.workload, units),
+                max(shared, 1),
             ),
         )
     if not spans:
@@ -120,9 +144,7 @@ def _units_during(
     return found
 
 
-def _units_alone(
-    trace: Trace, threads: Threads, units: tuple[UnitRecord, ...], window: tuple[int, int]
-) -> Spans:
+def _units_alone(trace: Trace, threads: Threads, units: tuple[UnitRecord, ...], window: tuple[int, int]) -> Spans:
     spans = []
     for index, unit in enumerate(units):
         start = trace.local(unit.start_unix_ns)

@@ -154,12 +154,18 @@ class Reader:
             before + b'"traceEvents":[]}',
             before.rstrip().rstrip(b",") + b"}",
         ):
-            try:
-                self.head = HEAD.decode(text if before else b"{}")
-            except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
-                self.head_damaged = True
-            else:
+            head = _head(text if before else b"{}")
+            if head is not None:
+                self.head = head
                 return
+            self.head_damaged = True
+
+
+def _head(text: bytes) -> Head | None:
+    try:
+        return HEAD.decode(text)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return None
 
 
 def _event(piece: bytes) -> Event | None:

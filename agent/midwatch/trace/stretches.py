@@ -21,7 +21,7 @@ _TYPICAL = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Host time from ``start`` to ``end`` on one thread; the device idled for ``idle`` of it (all of it without one)."""
+    """Host time on one thread; the device idled for ``idle`` of it (for all of it where there is none)."""
 
     request: int
     part: Part

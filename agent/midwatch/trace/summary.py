@@ -59,7 +59,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
     waits = find_waits(scene)
     pauses = find_pauses(scene)
     plans = _plans(scene, waits)
-    gains = Gains(plans, untraced)
+    gains = Gains(scene, plans, untraced)
     pieces = [
         piece
         for plan in plans
@@ -67,10 +67,10 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
         for piece in divide(scene, stretch, pauses)
     ]
     whole = scene.spans.whole
-    p50 = statistics.median(r.wall for r in whole) / 1e6 if whole else 0.0
+    p50 = statistics.median(r.wall for r in scene.spans.fair) / 1e6 if whole else 0.0
     launched = [plan for plan in plans if plan.items]
     at_once, left = gains.launched_at_once() if launched else (0.0, 0.0)
-    slowest = max(whole, key=lambda r: r.wall, default=None)
+    slowest = max(scene.spans.fair, key=lambda r: r.wall, default=None)
     return TraceSummary(
         file=trace.file,
         torch=str(trace.head.torch_version or "") or (trace.tracks.resource.torch if trace.tracks else ""),
@@ -105,9 +105,11 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
 
 def _plans(scene: Scene, waits: list[Wait]) -> list[Plan]:
     """Plans of the whole requests whose device work is all there, or that use no device."""
+    if {c.code for c in scene.trace.caveats} & {"truncated", "bounded"}:
+        return []  # Kineto writes category after category: what is cut off may be the whole device lane.
     timing = measure(scene)
     plans = []
-    for request in scene.spans.whole[:_PLANNED]:
+    for request in scene.spans.fair[:_PLANNED]:
         rows = scene.runtime_of(request)
         launches = bool(scene.links.launches[rows].any())
         if scene.complete(request) or not (launches or scene.device_expected or scene.has_device):

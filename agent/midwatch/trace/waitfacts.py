@@ -50,14 +50,18 @@ def _likeness(scene: Scene, wait: Wait) -> tuple[object, ...]:
 
 def wait_facts(scene: Scene, waits: list[Wait], sites: list[Site | None], recover: Recover) -> tuple[WaitFacts, ...]:
     """Group the waits of whole requests, the costliest first."""
-    whole = {r.index for r in scene.spans.whole}
+    whole = {r.index for r in scene.spans.fair}
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index, (wait, site) in enumerate(zip(waits, sites, strict=True)):
         if whole.intersection(wait.requests):
-            key = (site.file, site.line, site.function) if site is not None else _likeness(scene, wait)
-            groups[wait.cause, *key].append(index)
+            key: tuple[object, ...] = (
+                (site.file, site.line, site.function) if site is not None else _likeness(scene, wait)
+            )
+            groups[wait.cause, key].append(index)
     costly = sorted(groups.values(), key=lambda group: -sum(waits[i].length for i in group))
-    return tuple(_fact(scene, [(i, waits[i]) for i in group], sites[group[0]], whole, recover) for group in costly[:_MOST])
+    return tuple(
+        _fact(scene, [(i, waits[i]) for i in group], sites[group[0]], whole, recover) for group in costly[:_MOST]
+    )
 
 
 def _fact(

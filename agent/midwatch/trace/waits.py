@@ -178,5 +178,6 @@ def _with_requests(scene: Scene, waits: list[Wait]) -> list[Wait]:
                 owners[i].append(request.index)
                 followed[i] = followed[i] or latest >= waits[i].end
     return [
-        replace(w, requests=tuple(owner), followed=after) for w, owner, after in zip(waits, owners, followed, strict=True)
+        replace(w, requests=tuple(owner), followed=after)
+        for w, owner, after in zip(waits, owners, followed, strict=True)
     ]
