@@ -1,1 +1,1 @@
-"""The collector."""
+"""The collector: stores, groups, diagnoses and answers."""

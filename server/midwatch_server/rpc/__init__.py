@@ -1,1 +1,1 @@
-"""The gRPC services."""
+"""The collector's gRPC services."""

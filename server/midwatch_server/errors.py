@@ -1,0 +1,27 @@
+"""What can go wrong in a collector; every text is one sentence for people, with the remedy where there is one."""
+
+from __future__ import annotations
+
+
+class StartError(Exception):
+    """The collector cannot start."""
+
+
+class StoreUnavailableError(Exception):
+    """The store cannot take or give anything just now (disk full, database locked); the same may work later."""
+
+
+class BatchRejectedError(Exception):
+    """A batch cannot be stored, now or ever."""
+
+
+class RecordRejectedError(Exception):
+    """A record of a batch cannot be stored, now or ever."""
+
+
+class NotFoundError(Exception):
+    """There is nothing of that name."""
+
+
+class BadRequestError(Exception):
+    """A question that has no answer as it stands."""

@@ -1,0 +1,108 @@
+"""Holds the agents' command streams: orders go down, signs of life and news of orders come up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+from midwatch.model.resource import Resource
+from midwatch.wire import from_message
+from midwatch_proto.v1 import control_pb2, control_pb2_grpc
+
+from midwatch_server.errors import BadRequestError
+from midwatch_server.rpc.commands import Commands
+from midwatch_server.rpc.errors import answered, log
+from midwatch_server.rpc.registry import Attached, End, Outgoing, Registry
+from midwatch_server.store import Store, rows
+
+HELLO_S = 10.0
+_WORDS = {
+    "replaced": (grpc.StatusCode.ABORTED, "This agent has attached again by another stream."),
+    "stopping": (grpc.StatusCode.UNAVAILABLE, "The collector is stopping; attach again later."),
+}
+
+
+class ControlService(control_pb2_grpc.ControlServiceServicer):
+    """One held stream for each agent."""
+
+    def __init__(self, store: Store, registry: Registry, commands: Commands) -> None:
+        self._store = store
+        self._registry = registry
+        self._commands = commands
+
+    async def Attach(  # type: ignore[override]  # noqa: N802  (the contract's name; it writes, rather than yields)
+        self, request_iterator: AsyncIterator[control_pb2.AgentMessage], context: Any
+    ) -> None:
+        """Hold the stream until either side ends it."""
+        async with answered(context):
+            hello = await _hello(request_iterator)
+            resource: Resource = from_message(hello.resource)
+            status = from_message(hello.status) if hello.HasField("status") else None
+            agent = self._registry.attach(resource, status)
+            listener = asyncio.create_task(self._listen(agent, request_iterator))
+            try:
+                self._note(agent)
+                await context.write(_ping())
+                end = await _talk(agent, context)
+            finally:
+                listener.cancel()
+                if self._registry.detach(agent):
+                    self._commands.gone(resource.agent_id)
+            if end.why in _WORDS:
+                await context.abort(*_WORDS[end.why])
+
+    async def _listen(self, agent: Attached, messages: AsyncIterator[control_pb2.AgentMessage]) -> None:
+        try:
+            async for message in messages:
+                kind = message.WhichOneof("message")
+                if kind == "command_update":
+                    self._commands.update(message.command_update)
+                elif kind == "heartbeat":
+                    heartbeat = message.heartbeat
+                    agent.heard(from_message(heartbeat.status) if heartbeat.HasField("status") else None)
+                    self._note(agent)
+                    agent.outbox.put_nowait(Outgoing(_ping()))
+        finally:
+            agent.outbox.put_nowait(End("left"))
+
+    def _note(self, agent: Attached) -> None:
+        """Store that the agent lives; losing one such note is no loss."""
+        future = self._store.put_agent(rows.agent_row(agent.resource, agent.status, agent.last_seen_unix_ns))
+        future.add_done_callback(lambda done: log.debug("%s: %s", agent.name, done.exception() or "noted"))
+
+
+async def _hello(messages: AsyncIterator[control_pb2.AgentMessage]) -> control_pb2.AgentHello:
+    """The first word. Raises `BadRequestError` where it is none, or does not come."""
+    try:
+        first = await asyncio.wait_for(_first(messages), HELLO_S)
+    except asyncio.TimeoutError:
+        raise BadRequestError(f"An agent says hello within {HELLO_S:.0f} seconds.") from None
+    if first is None or first.WhichOneof("message") != "hello":
+        raise BadRequestError("An agent says hello before anything else.")
+    if not first.hello.resource.agent_id or not first.hello.resource.service:
+        raise BadRequestError("A hello needs the agent's id and the name of its service.")
+    return first.hello
+
+
+async def _first(messages: AsyncIterator[control_pb2.AgentMessage]) -> control_pb2.AgentMessage | None:
+    async for message in messages:
+        return message
+    return None
+
+
+async def _talk(agent: Attached, context: Any) -> End:
+    """Send what is to be sent until the stream ends."""
+    while True:
+        item = await agent.outbox.get()
+        if isinstance(item, End):
+            return item
+        await context.write(item.message)
+        if item.on_sent is not None:
+            item.on_sent()
+
+
+def _ping() -> control_pb2.CollectorMessage:
+    return control_pb2.CollectorMessage(ping=control_pb2.Ping(unix_ns=time.time_ns()))
