@@ -45,9 +45,7 @@ def _device_lane(scene: Scene) -> list[Caveat]:
         found.append(Caveat("graph_captured", text, captured))
     orphans = int((links.launcher < 0).sum())
     if len(trace.runtime) and orphans > _ORPHANS * len(trace.device):
-        text = (
-            f"{orphans} pieces of device work have no launch in the trace: made before it began, or the link is lost."
-        )
+        text = f"{orphans} pieces of device work have no launch in the trace: made before it began, or not linked."
         found.append(Caveat("work_without_launch", text, orphans))
     return found
 

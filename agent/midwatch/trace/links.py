@@ -38,13 +38,15 @@ class Links:
     @property
     def launches(self) -> Mask:
         """Runtime rows that hand kernels to the device."""
-        found: Mask = np.isin(self.kinds, (apis.LAUNCH, apis.GRAPH)) & ~self.captured
-        return found
+        launching: Mask = np.isin(self.kinds, (apis.LAUNCH, apis.GRAPH))
+        launching &= ~self.captured
+        return launching
 
     @property
     def lost(self) -> Mask:
         """Launches whose kernels are not in the trace."""
-        return self.launches & (self.works == 0)
+        lost: Mask = self.launches & (self.works == 0)
+        return lost
 
 
 def link(trace: Trace) -> Links:

@@ -154,9 +154,7 @@ def _damage(source: Source, reader: Reader, columns: Columns) -> list[Caveat]:
         text = f"{reader.repaired} malformed events were mended, the first near byte {reader.first_damage:,}."
         caveats.append(Caveat("repaired", text, reader.repaired))
     if reader.dropped:
-        text = (
-            f"{reader.dropped} unreadable events are left out, the first damage is near byte {reader.first_damage:,}."
-        )
+        text = f"{reader.dropped} unreadable events are left out, the first near byte {reader.first_damage:,}."
         caveats.append(Caveat("unreadable_events", text, reader.dropped))
     if reader.head_damaged:
         caveats.append(Caveat("head_damaged", "What the file says of its device and time base could not be read."))

@@ -21,6 +21,13 @@ Progress = Callable[[int, int], None]
 """Called with the bytes of the file read so far and the size of the file."""
 
 
+def _unpacked(raw: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", igzip.open(raw, "rb"))  # type: ignore[no-untyped-call]
+
+
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, cast("type[Exception]", igzip_lib.IsalError))
+
+
 class Source:
     """Iterates over the uncompressed text; ``truncated`` and ``bounded`` tell afterwards how it ended."""
 
@@ -43,7 +50,7 @@ class Source:
         size = max(self._path.stat().st_size, 1)
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream = cast("BinaryIO", igzip.open(raw, "rb"))  # type: ignore[no-untyped-call] if packed else raw
+        stream = _unpacked(raw) if packed else raw
         seen = 0
         while True:
             piece = self._read(stream, started=seen > 0)
@@ -66,7 +73,7 @@ class Source:
                 if not part:
                     break
                 buffer.write(part)
-        except (EOFError, zlib.error, gzip.BadGzipFile, igzip_lib.IsalError) as exc:
+        except _DAMAGE as exc:
             if not started and not buffer.tell():
                 raise TraceError(f"{self._path.name} is a damaged gzip file: {exc}.") from exc
             self.truncated = True
