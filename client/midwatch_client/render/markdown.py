@@ -21,12 +21,12 @@ def to_markdown(report: Report) -> str:
     for number, finding in enumerate(report.diagnosis.findings, 1):
         lines += ["", *_finding(number, finding, report)]
     if report.diagnosis.notes:
-        lines += ["", "### Seen, but a change there would gain next to nothing", ""]
+        lines += ["", "### Also seen, but not the cause", ""]
         lines += [f"- {note.kind.value}: {note.title}" for note in report.diagnosis.notes]
     if report.summary is not None:
         drawn = timeline_lines(report.summary.timeline, WIDTH)
         if drawn:
-            lines += ["", f"### {wording.timeline_heading(report.summary.timeline)}", "", "```text"]
+            lines += ["", f"### {wording.timeline_heading(report.summary)}", "", "```text"]
             lines += [*(line for _, line in drawn), "```"]
     if report.diagnosis.caveats:
         lines += ["", "### About the figures", ""]

@@ -2,119 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
 
 from midwatch.model.finding import Finding, Verdict
-from midwatch.model.trace import Timeline
+from midwatch.model.trace import TraceSummary
 from midwatch_server.diagnosis import Report
 from midwatch_server.diagnosis.words import ms
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from midwatch_client.render import wording
 from midwatch_client.render.timeline import timeline_lines
 
 MAX_WIDTH = 110
+INDENT = 3
+LABEL = 10
+OCCURRENCES = 8
 VERDICT_STYLES = {Verdict.FINDINGS: "bold red", Verdict.CLEAN: "bold green", Verdict.INSUFFICIENT_DATA: "bold yellow"}
 LANE_STYLES = {"request": "bold", "host": "cyan", "wait": "yellow", "device": "green", "copy": "magenta"}
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print ``report`` on ``console``, no wider than is good to read."""
-    width = min(console.width, MAX_WIDTH)
+    """Print ``report`` on ``console``, no wider than is good to read; colours where the console has them."""
     unicode = "utf" in console.encoding.lower()
-    console.print(report_view(report, width, unicode=unicode), width=width)
+    for line in report_lines(report, min(console.width, MAX_WIDTH), unicode=unicode):
+        console.print(line, soft_wrap=True)
 
 
-def report_view(report: Report, width: int, *, unicode: bool = True) -> RenderableType:
-    """Return what `print_report` prints."""
-    parts: list[RenderableType] = [Text(wording.heading(report), style="bold")]
-    facts = wording.facts(report)
-    if facts:
-        parts.append(_indented(_grid(facts)))
-    parts += ["", Text(wording.verdict(report), style=VERDICT_STYLES[report.diagnosis.verdict])]
+def report_lines(report: Report, width: int, *, unicode: bool = True) -> Iterator[Text]:
+    """Yield the lines that `print_report` prints. Words, and with them ``file:line``, are never broken."""
+    yield from _wrapped(wording.heading(report), width, style="bold")
+    for label, text in wording.facts(report):
+        yield from _labelled(label, text, width)
+    yield Text()
+    yield from _wrapped(wording.verdict(report), width, style=VERDICT_STYLES[report.diagnosis.verdict])
     for number, finding in enumerate(report.diagnosis.findings, 1):
-        parts += ["", _finding(number, finding, report)]
-    if report.diagnosis.notes:
-        parts += ["", Text("Seen, but a change there would gain next to nothing", style="bold")]
-        parts.append(_indented(_bullets(_note(note) for note in report.diagnosis.notes)))
+        yield Text()
+        yield from _finding(number, finding, report, width)
+    notes = [f"{note.kind.value}: {note.title}" for note in report.diagnosis.notes]
+    yield from _section("Also seen, but not the cause", notes, width)
     if report.summary is not None:
-        parts += _timeline(report.summary.timeline, width, unicode=unicode)
-    if report.diagnosis.caveats:
-        parts += ["", Text("About the figures", style="bold")]
-        parts.append(_indented(_bullets(caveat.text for caveat in report.diagnosis.caveats)))
+        yield from _timeline(report.summary, width, unicode=unicode)
+    yield from _section("About the figures", [caveat.text for caveat in report.diagnosis.caveats], width)
     if len(report.occurrences) > 1:
-        parts += ["", Text("Latest occurrences", style="bold"), _indented(_occurrences(report))]
-    return Group(*parts)
+        yield from _section("Latest occurrences", _occurrences(report), width)
 
 
-def _finding(number: int, finding: Finding, report: Report) -> RenderableType:
-    title = Text.assemble((f"{number}. {finding.kind.value}", "bold red"), "  ", (finding.title, "bold"))
-    rows = [
+def _finding(number: int, finding: Finding, report: Report, width: int) -> Iterator[Text]:
+    yield from _wrapped(f"{number}. {finding.kind.value}: {finding.title}", width, style="bold", hang=INDENT)
+    for label, text in (
         ("where", wording.where(finding.site)),
         ("held by", wording.where(finding.related_site)),
         ("costs", wording.costs(finding, report)),
         ("gain", wording.gains(finding, report)),
-    ]
-    table = _grid([row for row in rows if row[1]])
-    if finding.evidence:
-        table.add_row(Text("evidence", style="dim"), _bullets(finding.evidence))
+    ):
+        if text:
+            yield from _labelled(label, text, width)
+    for position, text in enumerate(finding.evidence):
+        yield from _labelled("" if position else "evidence", f"- {text}", width, hang=2)
     for position, advice in enumerate(finding.advice):
-        said = Group(Text(advice.change), Text(f"because: {advice.reason}", style="dim"))
-        table.add_row(Text("try" if position == 0 else "or", style="dim"), said)
+        yield from _labelled("or" if position else "try", advice.change, width)
+        yield from _labelled("", advice.reason, width, style="dim")
     if finding.advice:
-        table.add_row(Text("measure", style="dim"), Text(finding.advice[0].measure))
+        yield from _labelled("measure", finding.advice[0].measure, width)
     if wording.graph(finding):
-        table.add_row(Text("CUDA graph", style="dim"), Text(wording.graph(finding)))
-    if finding.caveats:
-        table.add_row(Text("but", style="dim"), _bullets(finding.caveats))
-    return Group(title, _indented(table))
+        yield from _labelled("graph", wording.graph(finding), width)
+    for position, text in enumerate(finding.caveats):
+        yield from _labelled("" if position else "but", f"- {text}", width, hang=2)
 
 
-def _note(note: Finding) -> str:
-    return f"{note.kind.value}: {note.title}"
-
-
-def _timeline(timeline: Timeline, width: int, *, unicode: bool) -> list[RenderableType]:
-    lines = timeline_lines(timeline, width - 3, unicode=unicode)
+def _timeline(summary: TraceSummary, width: int, *, unicode: bool) -> Iterator[Text]:
+    lines = timeline_lines(summary.timeline, width - INDENT, unicode=unicode)
     if not lines:
-        return []
-    drawn = Text("\n").join(
-        Text(line, style=LANE_STYLES.get(lane.kind, "") if lane else "dim", no_wrap=True) for lane, line in lines
+        return
+    yield Text()
+    yield from _wrapped(wording.timeline_heading(summary), width, style="bold")
+    for lane, line in lines:
+        yield Text(" " * INDENT + line, style=LANE_STYLES.get(lane.kind, "") if lane else "dim")
+
+
+def _occurrences(report: Report) -> Iterator[str]:
+    for occurrence in report.occurrences[:OCCURRENCES]:
+        seen_in = occurrence.capture_id or occurrence.spike_id
+        yield f"{wording.when(occurrence.unix_ns)}  {ms(occurrence.finding.per_request_ms)}  {seen_in}"
+
+
+def _section(title: str, texts: Iterable[str], width: int) -> Iterator[Text]:
+    listed = list(texts)
+    if not listed:
+        return
+    yield Text()
+    yield Text(title, style="bold")
+    for text in listed:
+        yield from _wrapped(f"- {text}", width, indent=INDENT, hang=2)
+
+
+def _labelled(label: str, text: str, width: int, *, style: str = "", hang: int = 0) -> Iterator[Text]:
+    """Yield ``text`` in its column, with ``label`` before its first line."""
+    lines = _fill(text, width - INDENT - LABEL, hang)
+    for position, line in enumerate(lines):
+        before = f"{label if position == 0 else '':<{LABEL}}"
+        yield Text.assemble((" " * INDENT + before, "dim"), (line, style))
+
+
+def _wrapped(text: str, width: int, *, style: str = "", indent: int = 0, hang: int = 0) -> Iterator[Text]:
+    for line in _fill(text, width - indent, hang):
+        yield Text(" " * indent + line, style=style)
+
+
+def _fill(text: str, width: int, hang: int) -> list[str]:
+    return textwrap.wrap(
+        text, max(width, 20), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
     )
-    return ["", Text(wording.timeline_heading(timeline), style="bold"), _indented(drawn)]
-
-
-def _occurrences(report: Report) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    for occurrence in report.occurrences[:8]:
-        table.add_row(
-            wording.when(occurrence.unix_ns),
-            ms(occurrence.finding.per_request_ms),
-            occurrence.capture_id or occurrence.spike_id,
-        )
-    return table
-
-
-def _grid(rows: Iterable[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, text in rows:
-        table.add_row(Text(label, style="dim"), Text(text))
-    return table
-
-
-def _bullets(texts: Iterable[str]) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for text in texts:
-        table.add_row("-", Text(text))
-    return table
-
-
-def _indented(renderable: RenderableType) -> Padding:
-    return Padding(renderable, (0, 0, 0, 3))

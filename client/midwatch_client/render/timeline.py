@@ -28,7 +28,7 @@ def timeline_lines(timeline: Timeline, width: int, *, unicode: bool = True) -> l
     ]
     pad = " " * (label + 2)
     drawn.append((None, pad + axis(timeline.duration_ms, cells)))
-    drawn.append((None, f"{pad}height: how much of the time a lane is busy ({ramp[1]} a little, {ramp[-1]} all)"))
+    drawn.append((None, f"{pad}height: how busy a lane is"))
     return drawn
 
 

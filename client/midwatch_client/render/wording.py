@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 
 from midwatch.model.finding import Finding, Verdict
 from midwatch.model.site import Site
-from midwatch.model.trace import DeviceFacts, Timeline, TraceSummary
+from midwatch.model.trace import DeviceFacts, TraceSummary
 from midwatch_server.diagnosis import Report
-from midwatch_server.diagnosis.words import count, ms, percent, plural
+from midwatch_server.diagnosis.words import ms, percent, plural
 
 HOW = {
     "sample": "the line was seen in a stack sample",
@@ -52,7 +52,8 @@ def verdict(report: Report) -> str:
     """Return the verdict with its reason, and how many findings there are."""
     diagnosis = report.diagnosis
     if diagnosis.verdict is Verdict.FINDINGS:
-        said = plural(len(diagnosis.findings), "finding")
+        many = ", the one that would gain most first" if len(diagnosis.findings) > 1 else ""
+        said = plural(len(diagnosis.findings), "finding") + many
     else:
         said = VERDICTS[diagnosis.verdict]
     return f"{said}. {diagnosis.reason}" if diagnosis.reason else f"{said}."
@@ -89,10 +90,10 @@ def _window(summary: TraceSummary) -> str:
         return f"{ms(window.duration_ms)}, no requests marked in it"
     name = NOUNS.get(window.basis, "request")
     cut = f", {window.requests_cut} cut at the edges" if window.requests_cut else ""
-    return (
-        f"{plural(window.requests, name)} in {ms(window.duration_ms)}{cut}; "
-        f"the median takes {ms(summary.request_p50_ms)} traced"
-    )
+    median = f"the median takes {ms(summary.request_p50_ms)} traced"
+    if window.untraced_factor != 1.0:
+        median += f", about {ms(summary.request_p50_ms * window.untraced_factor)} without the profiler"
+    return f"{plural(window.requests, name)} in {ms(window.duration_ms)}{cut}; {median}"
 
 
 def device(facts: DeviceFacts) -> str:
@@ -117,15 +118,14 @@ def where(site: Site | None) -> str:
     """Return the place with how it is known; "" where no place is known."""
     if site is None or not (site.file or site.function):
         return ""
-    if site.line <= 0 or not site.file:
-        at = site.file
-    elif site.exact:
-        at = f"{site.file}:{site.line}"
-    else:
-        at = f"{site.file}, function at line {site.line}"
-    place = " in ".join(part for part in (at, site.function) if part)
     how = HOW.get(site.how, "")
-    return f"{place} ({how})" if how else place
+    if site.exact and site.line > 0:
+        place = " in ".join(part for part in (f"{site.file}:{site.line}", site.function) if part)
+        return f"{place} ({how})" if how else place
+    place = " in ".join(part for part in (site.function, site.file) if part)
+    starts = f"starts at line {site.line}" if site.line > 0 else ""
+    known = "; ".join(part for part in (starts, how) if part)
+    return f"{place} ({known})" if known else place
 
 
 def costs(finding: Finding, report: Report) -> str:
@@ -133,18 +133,20 @@ def costs(finding: Finding, report: Report) -> str:
     name = noun(report)
     share = f" ({percent(finding.share_of_request)} of it)" if finding.share_of_request else ""
     text = f"{ms(finding.per_request_ms)} per {name}{share}"
-    if report.summary is not None and report.spike is None and name != "window":
-        whole = max(report.summary.window.requests, finding.requests_affected)
-        text += f", in {count(finding.requests_affected)} of {plural(whole, name)}"
-    return text
+    if report.summary is None or report.spike is not None or name == "window":
+        return text
+    whole = max(report.summary.window.requests, finding.requests_affected)
+    if finding.requests_affected < whole:
+        return f"{ms(finding.per_request_ms)} per affected {name}{share}, {finding.requests_affected} of {whole}"
+    return f"{text}, all {whole} of them" if whole > 1 else text
 
 
 def gains(finding: Finding, report: Report) -> str:
     """Return what removing the cause would gain."""
     if finding.share_of_request <= 0 or finding.per_request_ms <= 0:
-        return f"{ms(finding.recoverable_ms)} per {noun(report)}"
+        return f"{ms(finding.recoverable_ms)}, if it were gone"
     share = finding.recoverable_ms * finding.share_of_request / finding.per_request_ms
-    return f"{ms(finding.recoverable_ms)} per {noun(report)} ({percent(share)} of it), if it were gone"
+    return f"{ms(finding.recoverable_ms)} ({percent(share)} of the {noun(report)}), if it were gone"
 
 
 def graph(finding: Finding) -> str:
@@ -157,9 +159,12 @@ def graph(finding: Finding) -> str:
     return f"not as it stands: {candidate.reason}"
 
 
-def timeline_heading(timeline: Timeline) -> str:
+def timeline_heading(summary: TraceSummary) -> str:
     """Return what the picture shows."""
-    return f"Timeline: {ms(timeline.duration_ms)} from {ms(timeline.start_ms)} of the window on (traced)"
+    drawn = summary.timeline
+    what = NOUNS.get(summary.window.basis, "request")
+    name = "window" if what == "window" else f"slowest {what}"
+    return f"Timeline of the {name}: {ms(drawn.duration_ms)} traced, from {ms(drawn.start_ms)} on"
 
 
 def when(unix_ns: int) -> str:

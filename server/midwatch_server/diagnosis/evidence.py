@@ -13,6 +13,9 @@ from midwatch.model.trace import RequestFacts, TraceSummary
 from midwatch_server.diagnosis.account import Account, account
 
 NOUNS = {"ledger": "request", "annotation": "request", "step": "step", "window": "window"}
+MAX_MISSING = 0.05
+"""Of the launches: where more kernels are missing, the device's idle time is not known."""
+MIN_FOR_FIRST = 3
 HOST_LANES = frozenset({"host_ops", "runtime", "python", "samples"})
 
 
@@ -39,17 +42,28 @@ class Evidence:
         return self.summary.window.untraced_factor if self.summary else 1.0
 
     def untraced(self, traced_ms: float) -> float:
-        """Return untraced milliseconds for traced ones."""
+        """Return untraced milliseconds for traced ones of dispatch: work of the host with one event after another."""
+        return traced_ms * self.factor
+
+    def untraced_wall(self, traced_ms: float) -> float:
+        """Return the untraced wall time of a request, in milliseconds.
+
+        The profiler costs a request what it costs its events: about as much for a slow request as for the median one,
+        whose cost the factor tells. A collection or a blocking call inside is not slowed at all.
+        """
+        usual = self.summary.request_p50_ms if self.summary else 0.0
+        if 0 < usual < traced_ms:
+            return traced_ms - usual * (1 - self.factor)
         return traced_ms * self.factor
 
     @property
     def device_lane_missing(self) -> bool:
-        """True where work was launched, but no kernel record came back: nothing may be said of the device then."""
+        """True where kernel records of launched work are missing, so that nothing may be said of the device."""
         if self.summary is None:
             return False
         device = self.summary.device
         launched = device.launches + device.graph_launches
-        return launched > 0 and device.kernels == 0
+        return launched > 0 and (device.kernels == 0 or device.launches_without_kernel > MAX_MISSING * launched)
 
     @property
     def host_lane_missing(self) -> bool:
@@ -81,7 +95,14 @@ class Evidence:
         some = 0 < affected < self.summary.window.requests
         hit = [facts.wall_ms for facts in self.summary.requests if _holds(facts, starts_ms)] if some else []
         wall = statistics.median(hit) if hit else self.summary.request_p50_ms
-        return (wall or self.summary.window.duration_ms) * self.factor
+        return self.untraced_wall(wall or self.summary.window.duration_ms)
+
+    def only_first(self, starts_ms: tuple[float, ...], affected: int) -> bool:
+        """Return whether only the first of several requests is affected."""
+        if self.summary is None or affected != 1 or len(self.summary.requests) < MIN_FOR_FIRST or not starts_ms:
+            return False
+        first = min(self.summary.requests, key=lambda facts: facts.start_ms)
+        return all(_holds(first, (start,)) for start in starts_ms)
 
     def busy_share(self) -> float:
         """Return the share of the median request in which a device works, 0 to 1."""

@@ -1,11 +1,13 @@
 """From evidence to a diagnosis: run the rules, rank what they found, and say what may be said as a whole.
 
-A finding is what would gain at least `NOTE_SHARE` of the affected request; for a spike it must also explain at least
-`MIN_EXPLAINED` of the overrun. The rest are notes. Findings are ranked by what they would gain, then by what they cost.
+A finding is what would gain at least `NOTE_SHARE` of the affected request, with a confidence of `MIN_CONFIDENCE`; for a
+spike it must also explain at least `MIN_EXPLAINED` of the overrun. The rest are notes, as far as they are worth a line.
+Findings are ranked by what they would gain, then by what they cost; notes by what they cost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from midwatch.model.finding import Diagnosis, Finding, Kind, Verdict
@@ -44,6 +46,13 @@ RULES: tuple[Rule, ...] = (
 MIN_EXPLAINED = 0.25
 """A cause that covers less of a spike's overrun is a note."""
 
+MIN_CONFIDENCE = 0.3
+"""What is less certain is never called the cause."""
+
+MIN_NOTE_SHARE = 0.005
+MAX_NOTES = 8
+"""Notes cost at least this share of the request, and no more than so many are kept."""
+
 MOST = 0.5
 """A cause that covers less of it says so in its title."""
 
@@ -60,7 +69,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         return window or spike or Diagnosis(Verdict.INSUFFICIENT_DATA, reason="There is neither a window nor a spike.")
     findings = _rank(_without_twins((*spike.findings, *window.findings)))
     named = {_cause(finding) for finding in findings}
-    notes = tuple(note for note in _rank((*spike.notes, *window.notes)) if _cause(note) not in named)
+    notes = _worth_a_line(note for note in (*spike.notes, *window.notes) if _cause(note) not in named)
     verdict = Verdict.FINDINGS if findings else Verdict.INSUFFICIENT_DATA
     return Diagnosis(verdict, findings, notes, window.caveats, spike.reason)
 
@@ -68,7 +77,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 def _judge(evidence: Evidence) -> Diagnosis:
     found = [finding for rule in RULES for finding in rule.find(evidence)]
     findings = _rank(tuple(f for f in found if _matters(f, spike=evidence.spike is not None)))
-    notes = _rank(tuple(f for f in found if f not in findings and f.per_request_ms > 0))
+    notes = _worth_a_line(finding for finding in found if finding not in findings)
     if evidence.account is not None:
         verdict = Verdict.FINDINGS if findings else Verdict.INSUFFICIENT_DATA
         return Diagnosis(verdict, tuple(map(_owning_up, findings)), notes, (), spike_reason(evidence.account, findings))
@@ -79,10 +88,17 @@ def _judge(evidence: Evidence) -> Diagnosis:
 def _matters(finding: Finding, *, spike: bool) -> bool:
     if finding.share_of_request <= 0 or finding.recoverable_ms <= 0:
         return False
+    if finding.confidence < MIN_CONFIDENCE:
+        return False
     request_ms = finding.per_request_ms / finding.share_of_request
     if finding.recoverable_ms < NOTE_SHARE * request_ms:
         return False
     return not spike or finding.share_of_overrun >= MIN_EXPLAINED
+
+
+def _worth_a_line(notes: Iterable[Finding]) -> tuple[Finding, ...]:
+    worth = (note for note in notes if note.share_of_request >= MIN_NOTE_SHARE)
+    return tuple(sorted(worth, key=lambda note: -note.per_request_ms)[:MAX_NOTES])
 
 
 def _rank(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -112,20 +128,21 @@ def _owning_up(finding: Finding) -> Finding:
 def _bounded(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Say of later findings that their gains do not add up, where together they exceed the time without device work.
 
-    Two counterfactuals may fill the same idle time of the device: without the wait, or with faster launches.
+    Two counterfactuals may fill the same idle time of the device: without the wait, or with faster launches. Only what
+    most requests have is added up, and device work itself is no idle time.
     """
     request = evidence.median_request()
-    if request is None or not findings:
+    if evidence.summary is None or request is None:
         return findings
-    room = evidence.wall_ms() - min(request.device_busy_ms, evidence.wall_ms())
-    bounded = [findings[0]]
-    claimed = findings[0].recoverable_ms
-    for finding in findings[1:]:
-        claimed += finding.recoverable_ms
-        everywhere = finding.requests_affected == findings[0].requests_affected
-        if everywhere and finding.kind is not Kind.KERNEL_BOUND and claimed > room * 1.02:
-            text = f"Shares idle time with the findings above: all of them together gain {ms(room)} at most"
-            bounded.append(replace(finding, caveats=(*finding.caveats, text)))
-        else:
+    room = evidence.wall_ms() * (1 - evidence.busy_share())
+    bounded: list[Finding] = []
+    claimed = 0.0
+    for finding in findings:
+        if finding.kind is Kind.KERNEL_BOUND or finding.requests_affected * 2 <= len(evidence.summary.requests):
             bounded.append(finding)
+            continue
+        shared = claimed > 0 and claimed + finding.recoverable_ms > room * 1.02
+        text = f"Shares idle time with the findings above: all of them together gain {ms(room)} at most"
+        bounded.append(replace(finding, caveats=(*finding.caveats, text)) if shared else finding)
+        claimed += finding.recoverable_ms
     return tuple(bounded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from midwatch.model.finding import Finding, Verdict
-from midwatch.model.trace import Caveat, RequestFacts, TraceSummary
+from midwatch.model.trace import Caveat, DeviceFacts, RequestFacts, TraceSummary
 
 from midwatch_server.diagnosis.account import Account
 from midwatch_server.diagnosis.activity import Activity
@@ -32,12 +32,19 @@ def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Ver
         return Verdict.INSUFFICIENT_DATA, "The trace holds no work to judge."
     if evidence.device_lane_missing:
         return Verdict.INSUFFICIENT_DATA, (
-            f"The device lane is missing: {plural(summary.device.launches + summary.device.graph_launches, 'launch')} "
-            "and no kernel record, so nothing can be said about the device; take another window."
+            f"The device lane is {_missing(summary.device)}, so nothing can be said about the device; "
+            "take another window."
         )
     if summary.device.kernels:
         return _with_device(evidence, summary)
     return _without_device(evidence, request)
+
+
+def _missing(device: DeviceFacts) -> str:
+    launches = plural(device.launches + device.graph_launches, "launch")
+    if not device.kernels:
+        return f"missing: {launches} and no kernel record"
+    return f"incomplete: {plural(device.launches_without_kernel, 'launch')} of {launches} have no kernel record"
 
 
 def _with_device(evidence: Evidence, summary: TraceSummary) -> tuple[Verdict, str]:
@@ -93,14 +100,16 @@ def window_caveats(evidence: Evidence) -> tuple[Caveat, ...]:
         return ()
     caveats = list(summary.window.caveats)
     codes = {caveat.code for caveat in caveats}
-    slowed = {"host_ops", "python"}.intersection(summary.window.lanes)
     factor = summary.window.untraced_factor
-    if factor != 1.0 and "untraced_factor" not in codes:
-        text = f"Milliseconds of findings are traced ones times {factor:.2f}, without the profiler's own cost"
-        caveats.append(Caveat("untraced_factor", text))
-    elif slowed and factor == 1.0 and "traced_ms" not in codes:
-        text = "Milliseconds include the profiler's own cost on the host: the latency without it is not known"
-        caveats.append(Caveat("traced_ms", text))
+    if not any(code.startswith("untraced") for code in codes):
+        if factor != 1.0:
+            text = (
+                f"The profiler's own cost is taken off: dispatch and whole requests are traced ones times {factor:.2f}"
+            )
+            caveats.append(Caveat("untraced_factor", text))
+        elif {"host_ops", "python"}.intersection(summary.window.lanes):
+            text = "No untraced latency is known: milliseconds still hold the profiler's own cost on the host"
+            caveats.append(Caveat("untraced_unknown", text))
     if summary.window.basis == "window" and "no_requests" not in codes:
         caveats.append(Caveat("no_requests", "Nothing marks requests in this trace: figures refer to the whole window"))
     return tuple(caveats)

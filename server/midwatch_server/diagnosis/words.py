@@ -47,18 +47,13 @@ def size(octets: float) -> str:
 
 
 def place(site: Site) -> str:
-    """Write a place; where only the function is known, the line is called what it is: its first.
+    """Write a place, with a line only where the line itself was seen.
 
-    ``record_confidence (metrics.py:41)`` or ``record_confidence (metrics.py, starts at line 38)``.
+    ``record_confidence (metrics.py:41)`` or ``record_confidence (metrics.py)``.
     """
     if not site.file:
         return site.function or site.module or "an unknown place"
-    if site.line <= 0:
-        where = site.file
-    elif site.exact:
-        where = f"{site.file}:{site.line}"
-    else:
-        where = f"{site.file}, starts at line {site.line}"
+    where = f"{site.file}:{site.line}" if site.exact and site.line > 0 else site.file
     return f"{site.function} ({where})" if site.function else where
 
 

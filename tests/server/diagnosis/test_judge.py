@@ -44,7 +44,7 @@ def test_a_window_and_a_spike_are_judged_each_by_itself(make):
     evidence = Evidence(summary=make.window(gaps=(gap("tokenise", 3.0, 3.0),)), spike=make.spike(500, gc=(pause,)))
     diagnosis = diagnose(evidence)
     assert [finding.kind for finding in diagnosis.findings] == [Kind.GC_PAUSE, Kind.HOST_GAP]
-    assert [caveat.code for caveat in diagnosis.caveats] == ["traced_ms"]
+    assert [caveat.code for caveat in diagnosis.caveats] == ["untraced_unknown"]
 
 
 def test_a_cause_that_window_and_spike_share_is_named_once(make):

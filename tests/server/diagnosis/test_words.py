@@ -17,7 +17,7 @@ def test_a_line_is_only_called_a_line_where_it_was_seen():
     exact = Site("metrics.py", 41, "record_confidence", exact=True)
     assert words.place(exact) == "record_confidence (metrics.py:41)"
     entry = Site("metrics.py", 38, "record_confidence", exact=False)
-    assert words.place(entry) == "record_confidence (metrics.py, starts at line 38)"
+    assert words.place(entry) == "record_confidence (metrics.py)"
     assert words.place(Site("metrics.py", 0, "record_confidence")) == "record_confidence (metrics.py)"
     assert words.place(Site("", 0, "record_confidence")) == "record_confidence"
 

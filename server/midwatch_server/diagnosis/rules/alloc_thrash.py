@@ -51,7 +51,7 @@ class AllocThrash:
         if summary is None or not summary.allocs:
             return
         affected = max(1, *(facts.requests_affected for facts in summary.allocs))
-        cost = evidence.untraced(sum(facts.total_ms for facts in summary.allocs) / affected)
+        cost = sum(facts.total_ms for facts in summary.allocs) / affected
         frees = sum(facts.count for facts in summary.allocs if "Free" in facts.api)
         whole = max(summary.window.requests, 1)
         thrash = frees > 0 or (whole > 1 and affected * 2 >= whole)

@@ -61,10 +61,10 @@ def _advice(generation: int, *, explicit: bool) -> tuple[Advice, ...]:
 
 
 def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
-    cost = evidence.untraced(facts.per_request_ms)
+    cost = facts.per_request_ms
     walls = [request.wall_ms for request in evidence.summary.requests if request.gc_ms > 0] if evidence.summary else []
     some = evidence.summary is not None and facts.requests_affected < evidence.summary.window.requests
-    wall = evidence.untraced(sum(walls) / len(walls)) if some and walls else evidence.wall_ms()
+    wall = evidence.untraced_wall(sum(walls) / len(walls)) if some and walls else evidence.wall_ms()
     site = facts.site if facts.explicit else None
     cause = f"`gc.collect()` in {place(site)}" if site else f"A garbage collection (generation {facts.generation})"
     return window_finding(

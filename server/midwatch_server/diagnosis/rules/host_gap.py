@@ -1,7 +1,8 @@
 """``host_gap``: the model's work stands still while the host does other work in the request.
 
-From a window: a gap of `GapFacts` in which the host ran Python, was blocked, ran CPU operators while the device idled,
-or did something that no witness names. Gaps that collections, locks, allocations, compilations or dispatch explain
+From a window: a gap of `GapFacts` in which the host ran Python, was blocked, or ran operators while the device idled.
+What no witness names, and what only the window's first request has (the profiler itself starts there), is listed with a
+confidence too low for a cause. Gaps that collections, locks, allocations, compilations or dispatch explain
 belong to their own rules. Where the service uses no device, a gap is a stretch without operators, and nothing is said
 of a device. Without any record of the host there is no gap to speak of.
 
@@ -49,7 +50,7 @@ BLOCKED = (
 )
 OPERATORS = (
     Advice(
-        "Run these operators on the device, or before the request reaches the model",
+        "If this operator computes on the CPU, move its tensors to the device, or run it before the first launch",
         "The device idles while the host computes",
         MEASURE,
     ),
@@ -63,6 +64,11 @@ UNKNOWN = (
 )
 
 
+NAMELESS = 0.2
+FIRST_ONLY = 0.2
+"""Too low for a cause: see `judge.MIN_CONFIDENCE`."""
+
+
 class HostGap:
     """Host work that leaves the model standing still."""
 
@@ -72,6 +78,8 @@ class HostGap:
         """Yield one finding a gap site."""
         if evidence.summary is not None and not evidence.host_lane_missing:
             for gap in evidence.summary.gaps:
+                if gap.device and evidence.device_lane_missing:
+                    continue
                 if gap.host in ("python", "blocked", "unknown") or (gap.host == "ops" and gap.device):
                     yield _from_window(evidence, gap)
         if evidence.account is not None:
@@ -81,24 +89,27 @@ class HostGap:
 
 
 def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
-    cost = evidence.untraced(gap.per_request_ms)
-    known = not (gap.device and evidence.device_lane_missing)
-    idle = "the device has nothing to do" if gap.device and known else "no operator runs"
+    cost = gap.per_request_ms
+    idle = "the device idles" if gap.device else "no operator runs"
+    first = evidence.only_first(gap.starts_ms, gap.requests_affected)
     return window_finding(
         Kind.HOST_GAP,
         f"{_doing(gap)} for {ms(cost)} {evidence.per(gap.requests_affected)} while {idle}",
         site=gap.site,
         cost_ms=cost,
-        gain_ms=evidence.untraced(gap.recoverable_ms),
+        gain_ms=gap.recoverable_ms,
         wall_ms=evidence.wall_ms(gap.starts_ms, gap.requests_affected),
         occurrences=gap.count / max(gap.requests_affected, 1),
         affected=gap.requests_affected,
-        confidence=_confidence(gap),
+        confidence=FIRST_ONLY if first else _confidence(gap),
         evidence=(
             f"{plural(gap.count, 'gap')}, {ms(gap.total_ms)} traced in all",
             f"The longest takes {ms(gap.max_ms)}{look_at(gap.starts_ms)}",
         ),
         advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
+        caveats=(f"Only the first {evidence.noun} of the window has it, where the profiler itself starts",)
+        if first
+        else (),
     )
 
 
@@ -110,14 +121,14 @@ def _doing(gap: GapFacts) -> str:
     if gap.host == "blocked":
         return f"{call(callee)}{at} blocks" if callee else f"A blocking call{at} holds the request"
     if gap.host == "ops":
-        return f"Operators on the CPU run{at}"
+        return f"{f'`{callee}`' if callee else 'An operator'}{at} keeps the host busy"
     return f"The host does something unrecorded{at}"
 
 
 def _confidence(gap: GapFacts) -> float:
-    if gap.host == "unknown" or gap.site is None:
-        return 0.4
-    return 0.9 if gap.site.exact else 0.75
+    if gap.host == "unknown" or not (gap.site or gap.callee):
+        return NAMELESS
+    return 0.9 if gap.site and gap.site.exact else 0.75
 
 
 def _from_spike(account: Account, claim: Claim) -> Finding:

@@ -96,7 +96,7 @@ def _advice(cause: str) -> tuple[Advice, ...]:
 
 
 def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
-    cost = evidence.untraced(wait.per_request_ms)
+    cost = wait.per_request_ms
     wall = evidence.wall_ms(wait.starts_ms, wait.requests_affected)
     known = not evidence.device_lane_missing
     gain = evidence.untraced(wait.recoverable_ms) if known else 0.0
@@ -115,7 +115,7 @@ def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
         confidence=(0.9 if wait.site and wait.site.exact else 0.8) if known else 0.5,
         evidence=_window_evidence(evidence, wait, gain, wall),
         advice=_advice(wait.cause),
-        caveats=() if known else ("No kernel was recorded, so what removing this wait would gain is not known",),
+        caveats=() if known else ("Kernel records are missing, so what removing this wait would gain is not known",),
     )
 
 

@@ -12,8 +12,8 @@ Definition: the device works for at least `MIN_BUSY_SHARE` of the median request
   instead of two.
 
 Sources: the vendors' data sheets (`peaks`), PyTorch's performance tuning guide (tensor cores, fusing point-wise
-operations), FlashAttention. Device time is not corrected for the profiler, which slows the host. A gain ends where the host becomes the limit. A
-device-bound request without such a remedy is no finding.
+operations), FlashAttention. Device time is not corrected for the profiler, which slows the host. A gain ends where
+the host becomes the limit. A device-bound request without such a remedy is no finding.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class KernelBound:
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         """Yield one finding a remedy."""
         summary, request = evidence.summary, evidence.median_request()
-        if summary is None or request is None or not summary.device.kernels:
+        if summary is None or request is None or not summary.device.kernels or evidence.device_lane_missing:
             return
         if request.device_busy_ms < MIN_BUSY_SHARE * request.wall_ms:
             return

@@ -1,13 +1,14 @@
 """``launch_bound``: the device waits between many small kernels; launching costs more than the work.
 
 Definition: in a request with at least `MIN_LAUNCHES` launches, most kernels are small (under 10 us) and the device
-idles between the kernels of one run, for want of the next launch, for at least `MIN_IDLE_SHARE` of the request. What it
-would gain is the replay with the launches of each run issued at once, as a CUDA graph does; waits and host gaps stay in
-that replay, so that their time is not claimed here again.
+idles between the kernels of one run, for want of the next launch, for at least `MIN_IDLE_SHARE` of the request, yet by
+no more than `MAX_IDLE_PER_LAUNCH_MS` a launch: longer gaps are something else than dispatch. What it would gain is the
+replay with the launches of each run issued at once, as a CUDA graph does; waits and host gaps stay in that replay, so
+that their time is not claimed here again.
 
 Sources: a launch costs the host 4 to 10 us and an eager PyTorch operator 10 to 30 us, so kernels under 10 us cannot
-hide it (PyTorch's blog on CUDA graphs; HolisticTraceAnalysis calls kernels under 10 us short). 20 launches are where
-the cost reaches a tenth of a millisecond.
+hide it (PyTorch's blog on CUDA graphs; HolisticTraceAnalysis calls kernels under 10 us short). A profiler with stacks
+makes that up to 100 us. 20 launches are where the cost reaches a tenth of a millisecond.
 """
 
 from __future__ import annotations
@@ -17,14 +18,25 @@ from collections.abc import Iterable
 from midwatch.model.finding import Advice, Finding, GraphCandidate, Kind
 from midwatch.model.trace import TraceSummary
 
-from midwatch_server.diagnosis.build import NOTE_SHARE, window_finding
+from midwatch_server.diagnosis.build import window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.words import count, ms, percent, place, plural
 
 MIN_LAUNCHES = 20
 MIN_SMALL_SHARE = 0.5
-MIN_IDLE_SHARE = 0.1
-MIN_REQUESTS_FOR_STABILITY = 2
+MIN_IDLE_SHARE = 0.2
+MAX_IDLE_PER_LAUNCH_MS = 0.2
+
+HAZARDS = {
+    "sync": "the host waits for the device between the launches",
+    "allocation": "memory is taken from the driver, or given back, on the way",
+    "changing_sequence": "the launches are not the same each time",
+    "changing_shapes": "shapes change",
+    "side_streams": "work runs on several streams",
+    "collectives": "there are collectives among the kernels",
+    "graphs_already": "CUDA graphs are in use already",
+}
+"""What speaks against capturing a request, by the name that the facts give it."""
 
 MEASURE = "The route's p50 and the launches per request"
 
@@ -53,7 +65,7 @@ class LaunchBound:
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         """Yield at most one finding: launching is a property of the whole request."""
         summary = evidence.summary
-        if summary is None or not summary.device.kernels or evidence.host_lane_missing:
+        if summary is None or not summary.device.kernels or evidence.host_lane_missing or evidence.device_lane_missing:
             return
         launch = summary.launch
         wall = evidence.wall_ms()
@@ -61,6 +73,9 @@ class LaunchBound:
         small = summary.device.small_kernels / summary.device.kernels
         if launch.per_request < MIN_LAUNCHES or small < MIN_SMALL_SHARE or idle < MIN_IDLE_SHARE * wall:
             return
+        if idle > MAX_IDLE_PER_LAUNCH_MS * launch.per_request:
+            return
+        gain = min(evidence.untraced(launch.recoverable_ms), wall * (1 - evidence.busy_share()))
         candidate = graph_candidate(evidence, summary)
         whole = max(summary.window.requests, 1)
         yield window_finding(
@@ -70,19 +85,18 @@ class LaunchBound:
             + f" leave the device idle for {ms(idle)} of {ms(wall)}",
             site=launch.site,
             cost_ms=idle,
-            gain_ms=evidence.untraced(launch.recoverable_ms),
+            gain_ms=gain,
             wall_ms=wall,
             occurrences=launch.per_request,
             affected=whole,
             confidence=0.85,
-            evidence=_evidence(evidence, summary, small, wall),
+            evidence=_evidence(evidence, summary, small, wall, gain),
             advice=(GRAPH, FUSE) if candidate.suitable else (FUSE, BATCH),
-            caveats=() if candidate.suitable else (f"A CUDA graph is no candidate as it stands: {candidate.reason}",),
             graph_candidate=candidate,
         )
 
 
-def _evidence(evidence: Evidence, summary: TraceSummary, small: float, wall: float) -> Iterable[str]:
+def _evidence(evidence: Evidence, summary: TraceSummary, small: float, wall: float, gain: float) -> Iterable[str]:
     launch = summary.launch
     device = summary.device
     yield (
@@ -92,7 +106,6 @@ def _evidence(evidence: Evidence, summary: TraceSummary, small: float, wall: flo
     if launch.per_launch_host_us:
         yield f"The host needs {launch.per_launch_host_us:.1f} us (traced) from one launch to the next"
     yield f"The device works for {percent(evidence.busy_share())} of the median {evidence.noun}"
-    gain = evidence.untraced(launch.recoverable_ms)
     yield (
         f"Replayed with each run of launches issued at once, the {evidence.noun} takes {ms(max(wall - gain, 0.0))} "
         f"instead of {ms(wall)}"
@@ -102,25 +115,24 @@ def _evidence(evidence: Evidence, summary: TraceSummary, small: float, wall: flo
 def graph_candidate(evidence: Evidence, summary: TraceSummary) -> GraphCandidate:
     """Say whether the launches could be captured in a CUDA graph: stable sequence and shapes, and no hazard seen."""
     launch = summary.launch
-    hazards = list(launch.hazards)
     wall = evidence.wall_ms()
-    inside = (wait.site for wait in summary.waits if wait.count > wait.handover)
-    hazards.extend(f"host wait in {place(site)}" for site in inside if site is not None)
-    predicted = evidence.untraced(launch.replayed_ms) or max(wall - evidence.untraced(launch.recoverable_ms), 0.0)
-    if hazards:
-        reason = "a capture would fail or go stale: " + "; ".join(dict.fromkeys(hazards))
-    elif summary.window.requests < MIN_REQUESTS_FOR_STABILITY:
-        reason = f"one {evidence.noun} does not show whether launches and shapes stay the same"
-    elif not launch.stable_sequence:
-        reason = f"the launch sequence changes from {evidence.noun} to {evidence.noun} ({launch.sequences} seen)"
-    elif not launch.stable_shapes:
-        reason = f"shapes change from {evidence.noun} to {evidence.noun}, or were not recorded"
-    elif evidence.untraced(launch.recoverable_ms) < NOTE_SHARE * wall:
-        reason = "it would gain next to nothing"
-    else:
-        return GraphCandidate(
-            suitable=True,
-            reason=f"the same launches in all {summary.window.requests} {evidence.noun}s, no hazard seen",
-            predicted_ms=predicted,
-        )
-    return GraphCandidate(suitable=False, reason=reason, predicted_ms=predicted, hazards=tuple(dict.fromkeys(hazards)))
+    gain = evidence.untraced(launch.recoverable_ms)
+    predicted = evidence.untraced(launch.replayed_ms) or max(wall - gain, 0.0)
+    reasons = [_hazard(evidence, summary, name) for name in launch.hazards]
+    if "changing_sequence" not in launch.hazards and not launch.stable_sequence:
+        reasons.append(_hazard(evidence, summary, "changing_sequence"))
+    elif "changing_shapes" not in launch.hazards and not launch.stable_shapes:
+        reasons.append("shapes change, or were not recorded")
+    if reasons:
+        return GraphCandidate(False, "; ".join(reasons), predicted, launch.hazards)
+    return GraphCandidate(True, f"the same launches and shapes in every {evidence.noun}, no hazard seen", predicted)
+
+
+def _hazard(evidence: Evidence, summary: TraceSummary, name: str) -> str:
+    if name == "one_request":
+        return f"one {evidence.noun} does not show whether launches and shapes stay the same"
+    if name == "sync":
+        inside = [wait.site for wait in summary.waits if wait.count > wait.handover and wait.site is not None]
+        at = " in " + " and ".join(dict.fromkeys(place(site) for site in inside[:3])) if inside else ""
+        return HAZARDS[name] + at
+    return HAZARDS.get(name, name)

@@ -64,7 +64,7 @@ def _title(lock: str, waiter: Site | None, cost: str, holder: Site | None, threa
 
 
 def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
-    cost = evidence.untraced(facts.per_request_ms)
+    cost = facts.per_request_ms
     per = evidence.per(facts.requests_affected)
     return window_finding(
         Kind.LOCK_WAIT,

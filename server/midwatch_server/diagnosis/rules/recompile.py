@@ -52,7 +52,7 @@ class Recompile:
 
 def _from_window(evidence: Evidence, facts: CompileFacts) -> Finding:
     affected = max(facts.requests_affected, 1)
-    cost = evidence.untraced(facts.total_ms / affected)
+    cost = facts.total_ms / affected
     at = f" in {place(facts.site)}" if facts.site else ""
     return window_finding(
         Kind.RECOMPILE,

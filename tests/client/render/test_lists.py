@@ -1,0 +1,48 @@
+"""Lists, and reports from what the collector returns."""
+
+import io
+
+import pytest
+from midwatch.model.capture import Capture
+from midwatch.model.finding import Diagnosis, Verdict
+from midwatch.model.incident import CaptureDetail, IncidentDetail, SpikeDetail
+from midwatch_client.render import sources
+from midwatch_client.render.tables import incidents_table
+from midwatch_client.render.wording import ago
+from rich.console import Console
+
+S = 1_000_000_000
+
+
+def test_incidents_are_listed_with_what_and_when(incident_report):
+    out = io.StringIO()
+    Console(file=out, width=120).print(incidents_table([incident_report.incident], 300 * S))
+    row = out.getvalue().splitlines()[3]
+    assert row.split()[:8] == ["inc-1", "4", "min", "ago", "2", "reco", "lock_wait", "400"]
+    assert "The request waited 400 ms for lock `RANKS`" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s ago"), (180, "3 min ago"), (7200, "2 h ago"), (259_200, "3 d ago")],
+)
+def test_how_long_ago(seconds, text):
+    assert ago(0, seconds * S) == text
+
+
+def test_a_capture_s_report_holds_its_summary(capture_report):
+    capture = Capture("c1", "demand", "done", summary=capture_report.summary)
+    report = sources.of_capture(CaptureDetail(capture, capture_report.diagnosis, has_raw_trace=True))
+    assert report.summary is capture_report.summary
+    assert report.has_raw_trace
+
+
+def test_an_incident_s_report_is_its_latest_finding(incident_report):
+    detail = IncidentDetail(incident_report.incident, incident_report.occurrences, spike=incident_report.spike)
+    assert sources.of_incident(detail).diagnosis.findings == (incident_report.incident.latest,)
+
+
+def test_a_spike_s_report_is_its_diagnosis(incident_report):
+    report = sources.of_spike(SpikeDetail(incident_report.spike, Diagnosis(Verdict.INSUFFICIENT_DATA, reason="why")))
+    assert report.diagnosis.reason == "why"
+    assert report.spike is incident_report.spike
