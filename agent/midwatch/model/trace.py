@@ -137,6 +137,9 @@ class WaitFacts:
 class GapFacts:
     """All stretches, at one site, in which the model's work stood still although a request was under way.
 
+    ``recoverable_ms`` comes from the replay, too, but is untraced already: Python and blocking calls make few events,
+    so the profiler hardly slows them.
+
     ``host`` says what the host did: ``python`` (interpreted code), ``blocked`` (a call that neither computes nor waits
     for the device: I/O, a sleep), ``lock``, ``gc``, ``ops`` (operators on the CPU), ``alloc``, ``compile``,
     ``dispatch`` (launching, one small piece after another), ``unknown``.

@@ -11,6 +11,7 @@ from midwatch.trace.scene import Scene
 _OVERHEAD_NS = 100_000
 _ORPHANS = 0.01
 _SLOWER = 1.1
+_HARDLY = 0.995
 _QUIET = frozenset({
     "cpu_instant_event", "gpu_user_annotation", "ac2g", "fwdbwd", "async_cpu_to_gpu", "none", "cuda_profiler_range",
     "midwatch",
@@ -93,7 +94,7 @@ def _requests(scene: Scene) -> list[Caveat]:
 
 def _cost(untraced: float | None, traced: float, factor: float) -> list[Caveat]:
     if untraced is None:
-        if factor >= 1.0:
+        if factor > _HARDLY:
             return []
         text = (
             "No untraced latency is known; judging by the cost of an event, the profiler made requests take "

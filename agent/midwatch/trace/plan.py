@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from midwatch.trace.intervals import Ints
+from midwatch.trace.recording import recording_cost
 from midwatch.trace.scene import Scene
 from midwatch.trace.spans import RequestSpan
 from midwatch.trace.waits import Wait
@@ -47,7 +48,10 @@ class Item:
     wait: int = -1
     """Index of the wait, -1 for a plain launch."""
     work: int = -1
+    """Device row whose end the wait saw, -1 where it is not known."""
     work_end: int = 0
+    recording: float = 0.0
+    """Share of the host's time since the item before that went into recording events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Plan:
     items: tuple[Item, ...]
     overhang: int
     """How long after the request's end its device work went on."""
+    recording: float = 0.0
+    """As in `Item`, of the time after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +99,10 @@ def measure(scene: Scene) -> Timing:
     return Timing(min(max(latency, 0), _NORMAL_LATENCY_NS), spacing, before, by_end, device.end[by_end])
 
 
-def make_plan(scene: Scene, timing: Timing, request: RequestSpan, waits: list[Wait]) -> Plan:
-    """Plan one request; ``waits`` are all of the trace."""
+def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tuple[int, Wait]]) -> Plan:
+    """Plan one request; ``mine`` are its waits with their indexes."""
     runtime, links = scene.trace.runtime, scene.links
     rows = scene.runtime_of(request)
-    mine = [(i, w) for i, w in enumerate(waits) if request.index in w.requests]
     inside = {row for _, w in mine for row in w.rows}
     items = []
     for index, wait in mine:
@@ -110,7 +115,19 @@ def make_plan(scene: Scene, timing: Timing, request: RequestSpan, waits: list[Wa
             items.append(Item(start, end, tuple(_op(scene, timing, w, start) for w in links.works_of(row))))
     items.sort(key=lambda item: item.start)
     last = max((int(scene.trace.device.end[op.row]) for item in items for op in item.ops), default=0)
-    return Plan(request, tuple(items), max(0, last - request.end))
+    shares = _recording(scene, request, items)
+    timed = tuple(replace(item, recording=share) for item, share in zip(items, shares, strict=False))
+    return Plan(request, timed, max(0, last - request.end), shares[-1])
+
+
+def _recording(scene: Scene, request: RequestSpan, items: list[Item]) -> list[float]:
+    """Share of recording in the host's time up to the end of each launch, or the start of each wait, and after all."""
+    stops = [item.start if item.wait >= 0 else item.end for item in items]
+    starts = [request.start, *(item.end for item in items)]
+    bounds = np.maximum.accumulate(np.array([request.start, *stops, request.end], np.int64))
+    cost = recording_cost(scene, request, bounds).tolist()
+    lengths = [stop - start for start, stop in zip(starts, [*stops, request.end], strict=True)]
+    return [min(c / length, 1.0) if length > 0 else 0.0 for c, length in zip(cost, lengths, strict=True)]
 
 
 def _op(scene: Scene, timing: Timing, row: int, launched: int) -> Op:

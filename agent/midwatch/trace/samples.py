@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from midwatch.model.idle import is_idle
 from midwatch.model.site import Frame, Site
 from midwatch.model.tracks import Tracks
-from midwatch.trace.frames import BLOCKING, IDLE, LOCKING, is_user
+from midwatch.trace.frames import BLOCKING, LOCKING, is_own
 from midwatch.trace.intervals import Ints
 from midwatch.trace.load import Trace
 
@@ -85,38 +86,22 @@ def _frames(tracks: Tracks, stack: tuple[int, ...]) -> tuple[Frame, ...]:
 
 
 def _seen(frames: tuple[Frame, ...]) -> Seen:
-    chain = tuple(_site(frame, "sample") for frame in frames if is_user(frame))
-    site = chain[0] if chain else None
-    if not frames:
+    chain = tuple(_site(frame, "sample") for frame in frames if is_own(frame))
+    if not frames or is_idle(frames):
         return Seen(None, "idle")
-    inner = frames[0]
-    callee = inner.callee or inner.function
-    if callee in IDLE and not is_user(inner) and (site is None or _parked(frames)):
-        return Seen(None, "idle")
-    if site is None:
-        return Seen(None, "idle" if callee in BLOCKING | LOCKING else "python")
-    for call in (site.callee, callee):
-        if call in LOCKING:
-            return Seen(site, "lock", chain)
-        if call in BLOCKING:
-            return Seen(site, "blocked", chain)
-    return Seen(site, "python", chain)
-
-
-def _parked(frames: tuple[Frame, ...]) -> bool:
-    """True where the event loop itself waits: no frame of a handler stands between it and the selector."""
-    for frame in frames:
-        if frame.module.startswith("asyncio") and frame.function == "_run_once":
-            return True
-        if is_user(frame):
-            return False
-    return False
+    if not chain:
+        return Seen(None, "python")
+    calls = (frames[0].callee, chain[0].callee)
+    for kind, known in (("lock", LOCKING), ("blocked", BLOCKING)):
+        if any(call in known for call in calls):
+            return Seen(chain[0], kind, chain)
+    return Seen(chain[0], "python", chain)
 
 
 def site_of(frames: tuple[Frame, ...], how: str) -> Site | None:
     """Site of the innermost frame of the service's own, None where the stack holds none."""
     for frame in frames:
-        if is_user(frame):
+        if is_own(frame):
             return _site(frame, how)
     return None
 

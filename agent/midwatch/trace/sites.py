@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from midwatch.model.site import Site
-from midwatch.trace.frames import BLOCKING, LOCKING, builtin_name, is_user_file, parse_python_name
+from midwatch.trace.frames import BLOCKING, LOCKING, builtin_name, is_own, parse_python_name
 from midwatch.trace.load import Trace
 from midwatch.trace.pystacks import Steps, per_lane
 from midwatch.trace.samples import Samples
@@ -39,7 +39,7 @@ class Sites:
     def _users(self) -> dict[int, Steps]:
         def wanted(number: int) -> bool:
             parsed = parse_python_name(self._trace.names[number])
-            return parsed is not None and is_user_file(parsed[0])
+            return parsed is not None and is_own(parsed)
 
         return per_lane(self._trace.python, wanted)
 
@@ -136,8 +136,7 @@ class Sites:
         parsed = parse_python_name(self._trace.names[int(self._trace.python.name[row])])
         if parsed is None:
             return None
-        file, line, function = parsed
-        return Site(file, line, function, exact=False, how="python_function")
+        return Site(parsed.file, parsed.line, parsed.function, exact=False, how="python_function")
 
 
 def _common(chains: list[tuple[tuple[Site, ...], int]]) -> Site | None:

@@ -82,12 +82,12 @@ def find_spans(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans
             found.basis,
             tuple(replace(r, disturbed=stops.inside(r.start, r.end) > _DISTURBED * r.wall) for r in found.requests),
         )
-    busy = tuple(
-        Part(threads.native[lane], (lane,), window[0], window[1])
-        for lane in np.unique(np.concatenate([trace.runtime.lane, trace.ops.lane])).tolist()
-    )
     main = _busiest(trace)
-    return Spans("window", (RequestSpan(0, "window", *window, True, threads.native.get(main, 0), busy),))
+    lanes = dict.fromkeys([*([main] if main >= 0 else []), *np.unique(trace.runtime.lane).tolist()])
+    parts = tuple(Part(threads.native[lane], (lane,), *window) for lane in lanes)
+    return Spans(
+        "window", (RequestSpan(0, "window", *window, whole=True, thread_id=threads.native.get(main, 0), parts=parts),)
+    )
 
 
 def _busiest(trace: Trace) -> int:

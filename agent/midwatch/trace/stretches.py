@@ -40,6 +40,9 @@ def device_stretches(scene: Scene, plan: Plan) -> list[Stretch]:
     """Long pauses between launches, from a plan, while the device had nothing to do."""
     request = plan.request
     pauses = _pauses(plan)
+    if scene.spans.basis == "window":
+        # What lies before the first launch and after the last call is the edge of a recording, not of a request.
+        pauses = [(a, b) for a, b in pauses if plan.items[0].start <= a and b <= plan.items[-1].end]
     shortest = threshold(plan)
     found = []
     for start, end in pauses:

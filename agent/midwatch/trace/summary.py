@@ -59,7 +59,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
     waits = find_waits(scene)
     pauses = find_pauses(scene)
     plans = _plans(scene, waits)
-    gains = Gains(scene, plans, untraced)
+    gains = Gains(plans, untraced)
     pieces = [
         piece
         for plan in plans
@@ -108,12 +108,16 @@ def _plans(scene: Scene, waits: list[Wait]) -> list[Plan]:
     if {c.code for c in scene.trace.caveats} & {"truncated", "bounded"}:
         return []  # Kineto writes category after category: what is cut off may be the whole device lane.
     timing = measure(scene)
+    mine: dict[int, list[tuple[int, Wait]]] = defaultdict(list)
+    for index, wait in enumerate(waits):
+        for request_index in wait.requests:
+            mine[request_index].append((index, wait))
     plans = []
     for request in scene.spans.fair[:_PLANNED]:
         rows = scene.runtime_of(request)
         launches = bool(scene.links.launches[rows].any())
         if scene.complete(request) or not (launches or scene.device_expected or scene.has_device):
-            plans.append(make_plan(scene, timing, request, waits))
+            plans.append(make_plan(scene, timing, request, mine[request.index]))
     return plans
 
 

@@ -37,8 +37,13 @@ class Wait:
     bytes: int = 0
     requests: tuple[int, ...] = ()
     """Indexes of the requests that waited."""
-    followed: bool = False
-    """True where one of the requests launched more work afterwards."""
+    launches_after: int = 0
+    """Launches and copies that its requests still made afterwards: the most of any."""
+
+    @property
+    def followed(self) -> bool:
+        """True where more device work follows in one of the requests; else it hands over a result."""
+        return self.launches_after > 0
 
     @property
     def length(self) -> int:
@@ -95,12 +100,14 @@ def _copy(scene: Scene, row: int, following: int) -> Wait | None:
         return None
     name = trace.names[int(trace.device.name[work])]
     size = int(trace.device.size[work])
+    cause = _copy_cause(name, api, size)
+    if cause is None:
+        return None
     pinned = "Pinned" in name
     inside = int(trace.device.end[work]) <= end + _SLACK_NS
     blocking = inside and end - start > (PINNED_CALL_NS if pinned else CALL_NS)
     if not merged and not blocking:
         return None
-    cause = _copy_cause(name, size)
     if merged:
         return Wait(
             int(runtime.lane[row]), start, int(runtime.end[following]), cause, api, (row, following), work, max(size, 0)
@@ -108,12 +115,14 @@ def _copy(scene: Scene, row: int, following: int) -> Wait | None:
     return Wait(int(runtime.lane[row]), start, end, cause, api, (row,), work, max(size, 0))
 
 
-def _copy_cause(name: str, size: int) -> str:
-    if "DtoH" in name or "Device -> Host" in name or "DeviceToHost" in name:
-        return "item" if 0 <= size <= _ITEM_BYTES else "d2h"
-    if "HtoD" in name or "Host -> Device" in name or "HostToDevice" in name:
+def _copy_cause(name: str, api: str, size: int) -> str | None:
+    """Cause of a wait in a copy; None for a copy inside the device, for which nobody waits."""
+    if "HtoD" in name or "HostToDevice" in name:
         return "h2d_pageable"
-    return "other"
+    # ROCm files what `.item()` reads back under device to device; only the call says that the host waits for it.
+    if "DtoH" in name or "DeviceToHost" in name or "WithStream" in api:
+        return "item" if 0 <= size <= _ITEM_BYTES else "d2h"
+    return None
 
 
 def _explicit(scene: Scene, row: int, kind: int) -> Wait:
@@ -164,20 +173,17 @@ def _awaited(scene: Scene, start: int, end: int, stream: int) -> int:
 def _with_requests(scene: Scene, waits: list[Wait]) -> list[Wait]:
     runtime = scene.trace.runtime
     owners: list[list[int]] = [[] for _ in waits]
-    followed = [False] * len(waits)
+    after = [0] * len(waits)
     working = scene.links.launches | ((scene.links.works > 0) & (scene.links.kinds != apis.OTHER))
     starts = np.array([w.start for w in waits], np.int64)
     for request in scene.spans.requests:
         mine = scene.runtime_of(request)
         first, last = np.searchsorted(starts, [request.start, request.end], side="left").tolist()
         launches = runtime.start[mine[working[mine]]]
-        latest = int(launches.max()) if len(launches) else -1
         held = set(mine.tolist())
         for i in range(first, last):
             if waits[i].rows[0] in held:
                 owners[i].append(request.index)
-                followed[i] = followed[i] or latest >= waits[i].end
-    return [
-        replace(w, requests=tuple(owner), followed=after)
-        for w, owner, after in zip(waits, owners, followed, strict=True)
-    ]
+                left = len(launches) - int(np.searchsorted(launches, waits[i].end, side="left"))
+                after[i] = max(after[i], left)
+    return [replace(w, requests=tuple(o), launches_after=n) for w, o, n in zip(waits, owners, after, strict=True)]
