@@ -9,9 +9,8 @@ from midwatch_proto.v1.control_pb2_grpc import ControlServiceStub
 from midwatch_proto.v1.ingest_pb2_grpc import IngestServiceStub
 
 _OPTIONS = [
-    # Pings of HTTP/2 only while a stream is open, and never more often than servers allow by default: one that is
-    # pinged more often says GOAWAY too_many_pings.
-    ("grpc.keepalive_time_ms", 300_000),
+    # Only while a stream is open. The collector allows a ping every 5 s; who pings more often is sent away.
+    ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     # The companion does the waiting, with jitter; the channel must not add long pauses of its own.
     ("grpc.initial_reconnect_backoff_ms", 200),

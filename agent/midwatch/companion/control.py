@@ -80,7 +80,8 @@ class Control:
         self._updates: deque[Any] = deque(maxlen=64)
         self._said: deque[tuple[float, Any]] = deque(maxlen=64)
         self._seen: deque[str] = deque(maxlen=64)
-        self._over = True
+        self._stream_number = 0
+        """Of the stream that is open; a generator of an older one sees that it is no longer wanted."""
         self._call: Any = None
         self._worker = Worker("midwatch-control", self._body)
 
@@ -111,7 +112,8 @@ class Control:
     def _interrupt(self) -> None:
         self._wake.set()
         with self._changed:
-            call, self._over = self._call, True
+            call = self._call
+            self._stream_number += 1
             self._changed.notify_all()
         if call is not None:
             call.cancel()
@@ -133,35 +135,38 @@ class Control:
         with self._changed:
             if stop.is_set():
                 return None
-            self._over = False
+            self._stream_number += 1
             self._recall()
-            self._call = call = self._connection.control.Attach(self._messages(), metadata=self._connection.metadata)
+            messages = self._messages(self._stream_number)
+            self._call = call = self._connection.control.Attach(messages, metadata=self._connection.metadata)
         error = None
         try:
             for message in call:
                 self._retry.reset()
                 self._report("")
                 if message.WhichOneof("message") == "order":
-                    self._take(message.order)
+                    with guard.at("companion.order"):
+                        self._take(message.order)
         except grpc.RpcError as broken:
             error = broken
         finally:
             with self._changed:
-                self._over, self._call = True, None
+                self._stream_number += 1
+                self._call = None
                 self._changed.notify_all()
             call.cancel()
         return error
 
-    def _messages(self) -> Iterator[Any]:
+    def _messages(self, number: int) -> Iterator[Any]:
         """Yield what there is to say; runs in a thread of gRPC's."""
         yield control_pb2.AgentMessage(hello=self._hello())
         beat_s = time.monotonic()
         while True:
             with self._changed:
                 left_s = beat_s + _HEARTBEAT_S - time.monotonic()
-                if not self._over and not self._updates and left_s > 0:
+                if number == self._stream_number and not self._updates and left_s > 0:
                     self._changed.wait(left_s)
-                if self._over:
+                if number != self._stream_number:
                     return
                 update = self._updates.popleft() if self._updates else None
                 if update is not None:

@@ -100,4 +100,4 @@ def _packed(out: Path) -> Any:
     """Open a gzip file for writing; Intel's library packs ten times faster than zlib."""
     from isal import igzip
 
-    return igzip.IGzipFile(filename=str(out), mode="wb", compresslevel=2)
+    return igzip.IGzipFile(filename=str(out), mode="wb", compresslevel=2)  # type: ignore[no-untyped-call]

@@ -63,7 +63,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _end_with_stdin() -> None:
-    sys.stdin.buffer.read()
+    # Not through `sys.stdin`, whose lock this thread would hold when the interpreter ends.
+    while os.read(0, 1024):
+        pass
     os._exit(1)
 
 

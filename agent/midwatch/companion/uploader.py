@@ -55,7 +55,8 @@ class Uploader:
         self._wake = threading.Event()
         self._careful = False
         self._in_flight = 0
-        self._over = True
+        self._stream_number = 0
+        """Of the stream that is open; a generator of an older one sees that it is no longer wanted."""
         self._call: Any = None
         self._progress_s = 0.0
         self._worker = Worker("midwatch-upload", self._body)
@@ -84,7 +85,8 @@ class Uploader:
     def _interrupt(self) -> None:
         self._wake.set()
         with self._spool.changed:
-            call, self._over = self._call, True
+            call = self._call
+            self._stream_number += 1
             self._spool.changed.notify_all()
         if call is not None:
             call.cancel()
@@ -109,8 +111,10 @@ class Uploader:
         with self._spool.changed:
             if stop.is_set():
                 return None
-            self._over, self._in_flight, self._progress_s = False, 0, time.monotonic()
-            self._call = call = self._connection.ingest.Upload(self._requests(), metadata=self._connection.metadata)
+            self._stream_number += 1
+            self._in_flight, self._progress_s = 0, time.monotonic()
+            requests = self._requests(self._stream_number)
+            self._call = call = self._connection.ingest.Upload(requests, metadata=self._connection.metadata)
         error = None
         try:
             for response in call:
@@ -119,18 +123,19 @@ class Uploader:
             error = broken
         finally:
             with self._spool.changed:
-                self._over, self._call = True, None
+                self._stream_number += 1
+                self._call = None
                 self._spool.changed.notify_all()
             call.cancel()
             self._settle(error)
         return error
 
-    def _requests(self) -> Iterator[Any]:
+    def _requests(self, number: int) -> Iterator[Any]:
         """Yield batches as room comes free; runs in a thread of gRPC's."""
         while True:
             with self._spool.changed:
                 entry = None
-                while not self._over and entry is None:
+                while number == self._stream_number and entry is None:
                     if self._in_flight < (1 if self._careful else _IN_FLIGHT):
                         entry = self._spool.take()
                     if entry is None:
@@ -144,9 +149,10 @@ class Uploader:
             if batch is not None:
                 yield ingest_pb2.UploadRequest(batch=batch)
                 continue
-            self._spool.corrupt(entry.batch_id)
             with self._spool.changed:
-                self._in_flight -= 1
+                self._spool.corrupt(entry.batch_id)
+                if number == self._stream_number:
+                    self._in_flight -= 1
 
     def _answered(self, response: Any) -> None:
         entry = self._spool.done(response.batch_id)

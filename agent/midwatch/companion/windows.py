@@ -75,6 +75,7 @@ class Windows:
             return
         if self._busy >= _MOST_WAITING:
             self._fail(frame, "too many windows wait to be read")
+            _discard(frame["trace_path"], frame.get("tracks_path"))
             return
         note = self._dir / f"{_PENDING}{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json"
         with contextlib.suppress(OSError):
@@ -126,9 +127,7 @@ class Windows:
             else:
                 self._finish(frame, result, out)
         finally:
-            for leftover in (note, out, frame["trace_path"], frame.get("tracks_path")):
-                if leftover:
-                    Path(leftover).unlink(missing_ok=True)
+            _discard(note, out, frame["trace_path"], frame.get("tracks_path"))
 
     def _read(self, frame: Frame, out: Path) -> dict[str, Any]:
         """Have the window read by a process of its own."""
@@ -175,3 +174,10 @@ class Windows:
 
     def _spool(self, capture: Capture) -> None:
         self._batcher.evidence(capture=to_message(capture))
+
+
+def _discard(*paths: str | Path | None) -> None:
+    for path in paths:
+        if path:
+            with contextlib.suppress(OSError):
+                Path(path).unlink()

@@ -1,0 +1,112 @@
+import pytest
+from midwatch.companion.connection import Connection
+from midwatch.companion.control import Control, update_of
+from midwatch.companion.retry import Retry
+from midwatch.model.capture import Capture
+from midwatch.model.resource import Resource
+from midwatch.model.status import AgentStatus
+from midwatch.wire import to_message
+from midwatch_proto.v1 import capture_pb2, control_pb2
+
+
+class AtOnce(Retry):
+    """No pause between two tries."""
+
+    def delay_s(self):
+        return 0.0
+
+
+@pytest.fixture
+def orders():
+    return []
+
+
+@pytest.fixture
+def news():
+    return []
+
+
+@pytest.fixture
+def control(collector, orders, news):
+    connection = Connection(collector.address)
+    status = to_message(AgentStatus(unix_ns=5, requests=7))
+    made = Control(
+        connection,
+        hello=lambda: control_pb2.AgentHello(resource=to_message(Resource("me", "reco")), status=status),
+        heartbeat=lambda: control_pb2.Heartbeat(status=status),
+        on_order=orders.append,
+        report=news.append,
+        retry=AtOnce(),
+    )
+    made.start()
+    yield made
+    made.stop()
+    connection.close()
+
+
+def order(command_id, capture_id="", **fields):
+    return control_pb2.Order(
+        command_id=command_id, order=capture_pb2.CaptureOrder(capture_id=capture_id, reason="demand", **fields)
+    )
+
+
+def updates(collector):
+    return [one.command_update for one in collector.said if one.WhichOneof("message") == "command_update"]
+
+
+def test_it_says_who_it_is_and_passes_orders_on(control, collector, orders, news, wait_until):
+    wait_until(lambda: news)
+    assert collector.said[0].hello.resource.service == "reco"
+    assert collector.said[0].hello.status.requests == 7
+    collector.orders.put(order("c1", "w1", requests=20, seconds=1.5, deep=True))
+    wait_until(lambda: orders)
+    assert (orders[0].command_id, orders[0].capture_id, orders[0].requests) == ("c1", "w1", 20)
+    assert (orders[0].seconds, orders[0].deep, orders[0].reason) == (1.5, True, "demand")
+
+
+def test_an_order_that_comes_twice_is_passed_on_once_and_gets_an_id(control, collector, orders, wait_until):
+    for command_id in ("c1", "c1", "c2"):
+        collector.orders.put(order(command_id))
+    wait_until(lambda: len(orders) == 2)
+    assert [one.command_id for one in orders] == ["c1", "c2"]
+    assert len({one.capture_id for one in orders}) == 2
+    assert all(one.capture_id for one in orders)
+
+
+def test_an_id_that_is_no_plain_name_never_reaches_the_service(control, collector, orders, wait_until):
+    collector.orders.put(order("c1", "../../etc/passwd"))
+    collector.orders.put(order("c2", "fine-1_A"))
+    wait_until(lambda: orders)
+    assert [one.command_id for one in orders] == ["c2"]
+    (update,) = wait_until(lambda: updates(collector))
+    assert (update.command_id, update.state) == ("c1", control_pb2.COMMAND_STATE_REFUSED)
+
+
+def test_a_stream_that_breaks_is_opened_again_and_young_updates_are_said_again(control, collector, news, wait_until):
+    wait_until(lambda: collector.attached == 1)
+    control.update(update_of(Capture("w1", "demand", "done", command_id="c1")))
+    wait_until(lambda: len(updates(collector)) == 1)
+    collector.drop_streams()
+    wait_until(lambda: collector.attached == 2)
+    control.update(update_of(Capture("w2", "demand", "refused", command_id="c2", detail="not now")))
+    wait_until(lambda: len(updates(collector)) == 3)
+    assert [(one.command_id, one.state, one.detail) for one in updates(collector)] == [
+        ("c1", control_pb2.COMMAND_STATE_DONE, ""),
+        ("c1", control_pb2.COMMAND_STATE_DONE, ""),
+        ("c2", control_pb2.COMMAND_STATE_REFUSED, "not now"),
+    ]
+    assert control.drained()
+    assert any(news)
+
+
+def test_it_gives_signs_of_life(monkeypatch, collector, wait_until, request):
+    monkeypatch.setattr("midwatch.companion.control._HEARTBEAT_S", 0.01)
+    request.getfixturevalue("control")
+    beats = wait_until(lambda: [one for one in collector.said if one.WhichOneof("message") == "heartbeat"])
+    assert beats[0].heartbeat.status.unix_ns == 5
+
+
+@pytest.mark.parametrize(("state", "told"), [("done", 2), ("refused", 3), ("failed", 4), ("empty", 4)])
+def test_a_capture_tells_its_command_how_it_went(state, told):
+    update = update_of(Capture("w", "demand", state, detail="why", command_id="c"))
+    assert (update.state, update.detail, update.capture_id) == (told, "why", "w")

@@ -1,0 +1,195 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from midwatch.model.capture import Capture
+from midwatch.model.plain import to_plain
+from midwatch.model.requests import RequestRecord
+from midwatch.model.spike import Baseline, Spike
+from midwatch.model.status import AgentStatus
+from midwatch_proto.v1 import capture_pb2, control_pb2
+
+pytestmark = pytest.mark.process
+
+SERVICE = Path(__file__).with_name("service.py")
+
+
+def alive(pid):
+    """Whether a process runs; one that ended and was not reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def numbers(collected):
+    return sorted(sample.unix_ns for sample in collected("host_sample"))
+
+
+@pytest.mark.parametrize("how", [[], ["fork"]], ids=["alone", "a forked child holds the socket"])
+def test_a_killed_service_loses_nothing_and_leaves_nothing(how, collector, collected, tmp_path, wait_until):
+    command = [sys.executable, str(SERVICE), collector.address, str(tmp_path), "50", *how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as service:
+        told = json.loads(service.stdout.readline())
+        service.kill()
+    killed_s = time.monotonic()
+    try:
+        wait_until(lambda: not alive(told["companion"]), seconds=5.0)
+        assert time.monotonic() - killed_s < 5.0
+        assert not how or alive(told["child"])
+        assert numbers(collected) == list(range(50))
+        assert not Path(told["trace_dir"]).exists()
+        assert list((tmp_path / "state" / "spool").iterdir()) == []
+    finally:
+        if told["child"]:
+            os.kill(told["child"], signal.SIGKILL)
+
+
+def test_a_killed_companion_is_replaced_unnoticed(make_link, collector, collected, sample, wait_until):
+    link = make_link(collector.address)
+    for number in range(10):
+        assert link.send(sample(number))
+    assert link.flush(10.0)
+    first = link._child.pid
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: link.status().state == "failed")
+    for number in range(10, 20):
+        assert link.send(sample(number))
+
+    def replaced():
+        link.tick()
+        return link._child.pid
+
+    assert wait_until(replaced) != first
+    for number in range(20, 30):
+        assert link.send(sample(number))
+    assert link.flush(10.0)
+    assert numbers(collected) == list(range(30))
+    wait_until(lambda: not link.receive() and link.connected)
+    assert link.status().state == "on"
+
+
+def test_a_killed_collector_misses_nothing_and_stores_nothing_twice(
+    make_link, run_collector, collected, sample, wait_until
+):
+    # It dies between commit and answer: the batch is stored, and will come again.
+    first = run_collector(die_at=3)
+    link = make_link(run_collector.address)
+    sent = 0
+    while first.poll() is None:
+        assert link.send(sample(sent))
+        assert link.send({"t": "spike", "spike": to_plain(spike(sent))})
+        sent += 1
+        time.sleep(0.01)
+        assert sent < 3000
+    for _ in range(50):
+        link.send(sample(sent))
+        sent += 1
+    wait_until(lambda: not link.receive() and "connection" in link.status().detail)
+    assert not link.connected
+    run_collector()
+
+    def all_there():
+        link.flush(0.5)
+        return len(collected("host_sample")) >= sent
+
+    wait_until(all_there, seconds=20.0)
+    assert numbers(collected) == list(range(sent))
+    spikes = [one.spike_id for one in collected("spike")]
+    assert len(spikes) == len(set(spikes)) > 0
+
+
+def spike(number):
+    return Spike(f"spike{number}", RequestRecord(number, "rank", 1, 2), 3.0, "slo", Baseline())
+
+
+def test_without_a_collector_all_waits_on_disk_until_there_is_one(
+    make_link, run_collector, collected, sample, tmp_path, wait_until
+):
+    link = make_link(run_collector.address, agent_id="early")
+    link.send(sample(1))
+    assert link.flush(5.0), "what is on disk is safe enough to answer"
+    detail = f"no collector at {run_collector.address}: connection refused"
+    wait_until(lambda: not link.receive() and link.status().detail.startswith(detail))
+    assert link.status().state == "unavailable"
+    started_s = time.monotonic()
+    link.stop(3.0)
+    assert time.monotonic() - started_s < 3.0
+    assert [path.suffix for path in (tmp_path / "state" / "spool" / "early").glob("*.pb")] == [".pb"]
+    run_collector()
+    later = make_link(run_collector.address, agent_id="later")
+    wait_until(lambda: numbers(collected) == [1])
+    assert later.flush(5.0)
+    assert [path.name for path in (tmp_path / "state" / "spool").iterdir()] == ["later"]
+
+
+def test_an_order_reaches_the_agent_and_its_answer_the_collector(make_link, collector, wait_until):
+    link = make_link(collector.address)
+    link.send({"t": "status", "status": to_plain(AgentStatus(unix_ns=1, requests=3))})
+    order = capture_pb2.CaptureOrder(capture_id="w1", seconds=0.2)
+    collector.orders.put(control_pb2.Order(command_id="c1", order=order))
+    (frame,) = wait_until(link.receive)
+    assert frame["order"]["capture_id"] == "w1"
+    assert frame["order"]["command_id"] == "c1"
+    refused = Capture("w1", "demand", "refused", detail="a user's profiler runs", command_id="c1")
+    link.send({"t": "capture", "capture": to_plain(refused), "trace_path": "", "tracks_path": ""})
+    assert link.flush(10.0)
+    wait_until(lambda: any(one.WhichOneof("message") == "command_update" for one in collector.said))
+    update = collector.said[-1].command_update
+    assert (update.command_id, update.state) == ("c1", control_pb2.COMMAND_STATE_REFUSED)
+    (capture,) = collector.records("capture")
+    assert capture.detail == "a user's profiler runs"
+    (status,) = collector.records("agent_status")
+    assert status.requests == 3
+    assert [part.name for part in status.parts] == ["spool"]
+
+
+def test_a_terminals_interrupt_is_not_for_it_and_a_request_to_end_is_heeded(make_link, collector, collected, sample):
+    link = make_link(collector.address)
+    assert link.flush(10.0)
+    process = link._child._process
+    os.kill(process.pid, signal.SIGINT)
+    link.send(sample(1))
+    assert link.flush(10.0)
+    assert os.getpgid(process.pid) != os.getpgid(0)
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) >= 10
+    link.send(sample(2))
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(5.0) == 0
+    assert numbers(collected) == [1, 2]
+    assert Path(link.trace_dir).is_dir(), "the service still lives and writes there"
+
+
+def test_without_grpc_the_service_loses_uploads_alone(make_link, tmp_path, monkeypatch, sample, wait_until):
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "grpc.py").write_text("raise ModuleNotFoundError('no grpc here', name='grpc')")
+    monkeypatch.syspath_prepend(str(tmp_path / "bare"))
+    trace = tmp_path / "trace.json"
+    trace.write_text("{}")
+    link = make_link("127.0.0.1:1")
+    link.send({"t": "capture", "capture": {}, "trace_path": str(trace), "tracks_path": ""})
+    wait_until(lambda: not link.receive() and "grpc is not installed" in link.status().detail)
+    assert "pip install grpcio protobuf" in link.status().detail
+    assert link.status().state == "unavailable"
+    wait_until(lambda: not trace.exists())
+    assert link.flush(5.0)
+    link.tick()
+    assert link._child.pid
+
+
+def test_without_an_address_nothing_is_sent_and_the_status_says_so(make_link, wait_until):
+    link = make_link("")
+    wait_until(lambda: not link.receive() and "set MIDWATCH_COLLECTOR" in link.status().detail)
+    assert link.flush(5.0)
+
+
+def test_it_is_small_while_it_idles(make_link, collector, wait_until):
+    link = make_link(collector.address)
+    wait_until(lambda: not link.receive() and link.connected)
+    status = Path(f"/proc/{link._child.pid}/status").read_text()
+    assert int(status.partition("VmRSS:")[2].split()[0]) < 80 * 1024
