@@ -83,6 +83,7 @@ class Control:
         self._stream_number = 0
         """Of the stream that is open; a generator of an older one sees that it is no longer wanted."""
         self._call: Any = None
+        self._renewed = False
         self._worker = Worker("midwatch-control", self._body)
 
     def start(self) -> None:
@@ -97,6 +98,13 @@ class Control:
         """Try again now rather than later."""
         self._retry.reset()
         self._wake.set()
+
+    def renew(self) -> None:
+        """Say hello anew, on a new stream: what the first one said of the process is out of date."""
+        with self._changed:
+            call, self._renewed = self._call, self._call is not None
+        if call is not None:
+            call.cancel()
 
     def update(self, update: Any) -> None:
         """Tell the collector how far a command is, now or when the stream is open again."""
@@ -123,9 +131,10 @@ class Control:
             self._wake.clear()
             with guard.at("companion.control"):
                 error = self._stream(stop)
-                if not stop.is_set():
+                if not stop.is_set() and not self._renewed:
                     self._report(self._connection.explain(error) if error is not None else self._ended())
-            if not stop.is_set():
+            renewed, self._renewed = self._renewed, False
+            if not stop.is_set() and not renewed:
                 self._wake.wait(self._retry.delay_s())
 
     def _ended(self) -> str:

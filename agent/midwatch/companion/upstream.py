@@ -60,8 +60,8 @@ class Upstream:
             report=self._control_news,
         )
         self._status = AgentStatus(unix_ns=time.time_ns(), state="warming_up", detail="no word from the agent yet")
-        self._status_sent_s = 0.0
-        self._adopted_s = 0.0
+        self._status_sent_s = float("-inf")
+        self._adopted_s = float("-inf")
         self._attached = False
         self._control_trouble = ""
         self._upload_trouble = ""
@@ -130,7 +130,10 @@ class Upstream:
         elif kind == "status":
             self._take_status(from_plain(AgentStatus, frame["status"]))
         elif kind == "hello":
-            self._batcher.resource = from_plain(Resource, frame["resource"])
+            resource = from_plain(Resource, frame["resource"])
+            if resource != self._batcher.resource:
+                self._batcher.resource = resource
+                self._control.renew()
         else:
             raise ValueError(kind)
 

@@ -99,6 +99,14 @@ def test_a_stream_that_breaks_is_opened_again_and_young_updates_are_said_again(c
     assert any(news)
 
 
+def test_a_new_hello_takes_a_new_stream_and_is_no_trouble(control, collector, news, wait_until):
+    wait_until(lambda: news)
+    control.renew()
+    wait_until(lambda: collector.attached == 2 and len(news) == 2)
+    assert news == ["", ""]
+    assert sum(one.WhichOneof("message") == "hello" for one in collector.said) == 2
+
+
 def test_it_gives_signs_of_life(monkeypatch, collector, wait_until, request):
     monkeypatch.setattr("midwatch.companion.control._HEARTBEAT_S", 0.01)
     request.getfixturevalue("control")

@@ -10,6 +10,7 @@ import pytest
 from midwatch.model.capture import Capture
 from midwatch.model.plain import to_plain
 from midwatch.model.requests import RequestRecord
+from midwatch.model.resource import Resource
 from midwatch.model.spike import Baseline, Spike
 from midwatch.model.status import AgentStatus
 from midwatch_proto.v1 import capture_pb2, control_pb2
@@ -147,6 +148,17 @@ def test_an_order_reaches_the_agent_and_its_answer_the_collector(make_link, coll
     (status,) = collector.records("agent_status")
     assert status.requests == 3
     assert [part.name for part in status.parts] == ["spool"]
+
+
+def test_what_becomes_known_of_the_process_is_told_to_the_collector(make_link, collector, sample, wait_until):
+    link = make_link(collector.address)
+    wait_until(lambda: not link.receive() and link.connected)
+    link.update(Resource("agent", "reco", torch="2.13.0"))
+    link.send(sample(1))
+    assert link.flush(10.0)
+    assert collector.batches()[-1].resource.torch == "2.13.0"
+    wait_until(lambda: collector.attached == 2)
+    assert collector.said[-1].hello.resource.torch == "2.13.0"
 
 
 def test_a_terminals_interrupt_is_not_for_it_and_a_request_to_end_is_heeded(make_link, collector, collected, sample):
