@@ -1,8 +1,8 @@
 """Where the time of a spike went: every stretch of it claimed by one witness at most.
 
-Exact witnesses come first: collections, compilations, waits for a known lock. What they leave is divided among the
-places where the samples found the request's thread and, where that only waits for a result, the thread of its unit;
-of two threads that were seen at the same time, the place with more time in all has it.
+Exact witnesses come first: collections, compilations, waits for a known lock. What they leave goes to the places where
+the samples found the request's own thread at work, and what these leave, while it only waits, to the places where they
+found the thread of its units. A request without a unit waits for none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from midwatch.model.blame import own_frame
-from midwatch.model.idle import is_idle
 from midwatch.model.samples import CompileEvent, GcPause, LockWait, StackSample
 from midwatch.model.site import Frame, Site
 from midwatch.model.spike import Baseline, Spike
@@ -83,13 +82,17 @@ def account(spike: Spike, usual: Baseline) -> Account:
     usual_ms = usual.p50_ms if usual.requests else 0.0
     overrun_ms = max(duration_ms - usual_ms, 0.0)
     samples = _working(spike)
+    own = [sample for sample in samples if sample.role == "request"]
+    units = [sample for sample in samples if sample.role == "unit"]
     watched = clip([(min((s.unix_ns - s.weight_ns for s in samples), default=end), end)], start, end)
     ledger = _Ledger(start, end, overrun_ms)
     collections = ledger.divide(_collections(spike))
     compilations = ledger.divide(_compilations(spike))
     waits = ledger.divide(_waits(spike))
     ledger.also_saw(watched)
-    places = ledger.divide(_places(samples, has_device=spike.has_device))
+    places = tuple(
+        claim for seen in (own, units) for claim in ledger.divide(_places(seen, has_device=spike.has_device))
+    )
     return Account(duration_ms, usual_ms, overrun_ms, total_ms(watched), collections, compilations, waits, places)
 
 
@@ -173,10 +176,12 @@ def _function(frames: tuple[Frame, ...]) -> tuple[str, str]:
 
 def _working(spike: Spike) -> list[StackSample]:
     """Return the samples of the request's own thread and of its units' threads that show work, not waiting for work."""
+    unit_threads = {unit.thread_id for unit in spike.units}
     return [
         sample
         for sample in spike.samples
-        if sample.role in ("request", "unit") and sample.frames and not is_idle(sample.frames)
+        if (sample.role == "request" or (sample.role == "unit" and sample.thread_id in unit_threads))
+        and activity(sample.frames, has_device=spike.has_device) is not Activity.IDLE
     ]
 
 

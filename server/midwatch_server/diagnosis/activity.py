@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from midwatch.model.blame import own_depth
+from midwatch.model.idle import is_idle
 from midwatch.model.site import Frame
 
 SYNCS = frozenset(
@@ -34,9 +35,15 @@ OPERATORS = frozenset(
 """The model's own work, as far as a name can tell."""
 
 
+WAITS_FOR_WORK = frozenset({"get", "put"})
+"""A queue written in C leaves no frame of its own; ``dict.get`` is never caught in the act."""
+
+
 class Activity(str, Enum):
     """What one sample shows."""
 
+    IDLE = "idle"
+    GC = "gc"
     SYNC = "sync"
     LOCK = "lock"
     BLOCKED = "blocked"
@@ -48,17 +55,21 @@ def activity(frames: tuple[Frame, ...], *, has_device: bool) -> Activity:
     """Read what a thread was doing from its frames, innermost first.
 
     The frames from the innermost to the service's own one are looked at, since a call such as ``print(tensor)`` or
-    ``requests.get`` ends in a library that does the waiting.
+    ``requests.get`` ends in a library that does the waiting, and a collection may run finalizers.
     """
-    within = frames[: own_depth(frames) + 1]
-    names = [frame.callee for frame in within]
+    depth = own_depth(frames)
+    if depth is None or is_idle(frames) or frames[0].callee in WAITS_FOR_WORK:
+        return Activity.IDLE
+    names = [frame.callee for frame in frames[: depth + 1]]
+    if names[-1] == "collect":
+        return Activity.GC
     if has_device and any(name in SYNCS for name in names):
         return Activity.SYNC
-    innermost = names[0] if names else ""
-    if innermost in LOCKS:
+    if names[0] in LOCKS:
         return Activity.LOCK
-    if innermost in BLOCKING:
+    package = frames[0].module.partition(".")[0]
+    if names[0] in BLOCKING and package != "asyncio":  # an event loop's sockets never block
         return Activity.BLOCKED
-    if within and (within[0].module.partition(".")[0] == "torch" or innermost in OPERATORS):
+    if package == "torch" or names[0] in OPERATORS:
         return Activity.OPERATORS
     return Activity.PYTHON

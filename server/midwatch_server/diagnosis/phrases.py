@@ -13,6 +13,11 @@ def look_at(starts_ms: tuple[float, ...]) -> str:
     return "; look at " + ", ".join(f"{start:.3f}" for start in sorted(starts_ms[:3])) + " ms of the window"
 
 
+def thread_of(claim: Claim) -> str:
+    """Name the thread where it is not the request's own: ``, on thread batcher,``; else ""."""
+    return f", on thread {claim.thread_name}," if claim.role == "unit" and claim.thread_name else ""
+
+
 def seen_in(claim: Claim) -> str:
     """Say how many samples of which thread stand behind ``claim``."""
     whose = {"request": "the request's own thread", "unit": "the thread that does its device work"}.get(

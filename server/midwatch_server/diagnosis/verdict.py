@@ -133,5 +133,5 @@ def spike_reason(account: Account, findings: Sequence[Finding]) -> str:
             "why they were slower is not known, a window would show it."
         )
     if not account.claims:
-        return f"{over}; where it passed was not seen: it ended before a sample, or its threads only waited for work."
+        return f"{over}; where that passed is not known: no sample found its threads in the service's own code."
     return f"{over}; nothing that was seen explains a quarter of it."

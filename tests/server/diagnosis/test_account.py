@@ -27,6 +27,7 @@ def test_an_idle_request_is_explained_by_the_thread_of_its_unit(make):
             *make.samples(100, 500, make.frame("score", 77, "loads"), role="unit", thread=2, name="batcher"),
             *make.samples(100, 500, make.frame("elsewhere"), role="other", thread=3),
         ),
+        units=(UnitRecord(1, "Ranker", make.START, 400 * make.MS, thread_id=2),),
     )
     (place,) = account(spike, spike.baseline).places
     assert (place.site.function, place.site.line, place.role, place.thread_name) == ("score", 77, "unit", "batcher")
@@ -34,15 +35,17 @@ def test_an_idle_request_is_explained_by_the_thread_of_its_unit(make):
     assert place.share == 1.0
 
 
-def test_two_threads_seen_at_the_same_time_do_not_share_it(make):
+def test_the_request_s_own_work_comes_before_that_of_its_unit_s_thread(make):
     spike = make.spike(
         500,
         samples=(
             *make.samples(100, 200, make.frame("handler"), thread=1),
             *make.samples(100, 500, make.frame("score"), role="unit", thread=2),
         ),
+        units=(UnitRecord(1, "Ranker", make.START, 400 * make.MS, thread_id=2),),
     )
-    assert [(claim.site.function, claim.ms) for claim in account(spike, spike.baseline).places] == [("score", 400.0)]
+    places = account(spike, spike.baseline).places
+    assert [(claim.site.function, claim.ms) for claim in places] == [("handler", 100.0), ("score", 300.0)]
 
 
 def test_the_line_is_the_one_that_holds_most_of_the_function_s_time(make):
@@ -88,6 +91,9 @@ def test_without_a_known_baseline_the_whole_request_is_the_overrun(make):
         ([("forward", "linear", "torch.nn.modules.linear"), ("score", "", "app.rank")], True, Activity.OPERATORS),
         ([("score", "softmax", "app.rank")], False, Activity.OPERATORS),
         ([("tokenise", "append", "app.text")], True, Activity.PYTHON),
+        ([("trim", "collect", "app.text")], True, Activity.GC),
+        ([("select", "poll", "selectors"), ("serve", "run", "app.serve")], True, Activity.IDLE),
+        ([("_collect", "get", "app.batcher")], True, Activity.IDLE),
     ],
 )
 def test_what_a_thread_does_is_read_from_the_names_in_its_frames(make, frames, has_device, expected):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 from midwatch.model.finding import Kind, Verdict
-from midwatch.model.requests import Workload
+from midwatch.model.requests import UnitRecord, Workload
 from midwatch.model.samples import CompileEvent, GcPause, LockWait
 from midwatch_server.diagnosis import Evidence, diagnose
 
@@ -30,6 +30,42 @@ def test_an_automatic_collection_has_no_site_and_an_explicit_one_has_its_line(ma
     (finding,) = judge(make.spike(500, gc=(dataclasses.replace(pause, explicit=True),))).findings
     assert (finding.site.file, finding.site.line, finding.site.exact) == ("app/ranker.py", 52, True)
     assert finding.title == "`gc.collect()` in rank (app/ranker.py:52) held the request for 380 ms"
+
+
+def test_a_collection_that_only_the_samples_saw_is_one_all_the_same(make):
+    finalizer = make.frame("remove", 105, "", "weakref")
+    spike = make.spike(500, samples=make.samples(0, 500, finalizer, make.frame("trim", 28, "collect")))
+    (finding,) = judge(spike).findings
+    assert (finding.kind, finding.title) == (
+        Kind.GC_PAUSE,
+        "`gc.collect()` in trim (app/ranker.py:28) held the request for 500 ms",
+    )
+
+
+def test_an_event_loop_that_runs_nothing_of_the_service_s_is_no_cause(make):
+    stack = (
+        make.frame("_SelectorSocketTransport.write", 1057, "send", "asyncio.selector_events"),
+        make.frame("BaseEventLoop._run_once", 1884, "_run", "asyncio.base_events"),
+        make.frame("Runner.run", 118, "run_until_complete", "asyncio.runners"),
+        make.frame("<module>", 77, "run", "__main__"),
+    )
+    diagnosis = judge(make.spike(500, is_async=True, samples=make.samples(100, 500, *stack)))
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert diagnosis.findings == diagnosis.notes == ()
+
+
+def test_a_batcher_that_waits_on_a_queue_written_in_c_is_no_cause(make):
+    idle = make.samples(100, 500, make.frame("_collect", 58, "get"), role="unit", thread=2)
+    unit = UnitRecord(1, "Ranker", make.START, 10 * make.MS, thread_id=2)
+    assert judge(make.spike(500, samples=idle, units=(unit,))).findings == ()
+
+
+def test_the_thread_of_the_units_is_named_and_only_blamed_where_units_ran(make):
+    work = make.samples(100, 500, make.frame("penalties.<locals>.<genexpr>", 14), role="unit", thread=2, name="batcher")
+    unit = UnitRecord(1, "Ranker", make.START, 10 * make.MS, thread_id=2)
+    (finding,) = judge(make.spike(500, is_async=True, samples=work, units=(unit,))).findings
+    assert finding.title == "Python in penalties (app/ranker.py:14), on thread batcher, held the request for 400 ms"
+    assert judge(make.spike(500, is_async=True, samples=work)).findings == ()
 
 
 def test_a_lock_names_the_waiting_line_and_the_holder_s(make):
@@ -97,13 +133,16 @@ def test_a_compilation_is_a_recompile_also_for_a_new_shape(make):
 
 
 def test_a_new_shape_without_a_compilation_is_a_first_call(make):
-    spike = make.spike(500, samples=make.samples(100, 500, make.frame("forward", 7, "conv2d")))
+    unit = UnitRecord(1, "Ranker", make.START + 20 * make.MS, 470 * make.MS, thread_id=1)
+    spike = make.spike(500, samples=make.samples(100, 500, make.frame("forward", 7, "conv2d")), units=(unit,))
     request = dataclasses.replace(spike.request, workload=Workload(("float32[8,3,224,224]@cuda:0",)))
-    diagnosis = judge(dataclasses.replace(spike, rule="new_shape", request=request))
-    assert [finding.kind for finding in diagnosis.findings] == [Kind.FIRST_CALL]
-    assert diagnosis.findings[0].title == (
-        "The first request with float32[8,3,224,224]@cuda:0 took 500 ms instead of 20.0 ms"
-    )
+    spike = dataclasses.replace(spike, rule="new_shape", request=request)
+    (finding,) = judge(spike).findings
+    assert finding.kind is Kind.FIRST_CALL
+    assert finding.title == "The first request with float32[8,3,224,224]@cuda:0 took 500 ms instead of 20.0 ms"
+    assert finding.recoverable_ms == 470.0
+    waiting = dataclasses.replace(spike, units=(dataclasses.replace(unit, duration_ns=10 * make.MS),))
+    assert judge(waiting).findings == ()
 
 
 def test_a_cause_that_covers_less_than_half_says_so_in_its_title(make):
@@ -137,7 +176,7 @@ def test_slow_operators_are_no_gap_of_the_host(make):
 def test_a_spike_without_evidence_says_that_nothing_was_seen(make):
     diagnosis = judge(make.spike(500))
     assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
-    assert "was not seen" in diagnosis.reason
+    assert "no sample found its threads" in diagnosis.reason
 
 
 def test_time_before_the_first_sample_does_not_count_against_the_line(make):

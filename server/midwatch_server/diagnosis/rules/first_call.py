@@ -1,10 +1,13 @@
 """``first_call``: a shape that the service had not seen since its start took far longer than usual.
 
 Definition: a spike whose rule is ``new_shape`` (over three times the route's median, after warm-up) in which no compile
-event was seen; with one it is `recompile`. Autotuning, lazy initialisation and module loading do this once per shape.
-The whole overrun is recoverable by warming that shape up.
+event was seen (with one it is `recompile`), and whose units of that shape ran for more than `MIN_UNITS_SHARE` of an
+overrun of at least `MIN_OVERRUN_MS`: a request that waited for something else only happens to bring a new shape.
+Autotuning, lazy initialisation and module loading do this once per shape. What the units took is recoverable by warming
+that shape up.
 
-Source: the detector's rule of three times the median; cuDNN's benchmark mode, which tunes again for every shape.
+Source: the detector's rule of three times the median; cuDNN's benchmark mode, which tunes again for every shape; below
+10 ms nobody would warm up for it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,11 @@ from midwatch.model.site import Site
 
 from midwatch_server.diagnosis.account import Account
 from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.spans import clip, total_ms
 from midwatch_server.diagnosis.words import ms, place
+
+MIN_OVERRUN_MS = 10.0
+MIN_UNITS_SHARE = 0.5
 
 ADVICE = (
     Advice(
@@ -37,15 +44,21 @@ class FirstCall:
         spike, account = evidence.spike, evidence.account
         if spike is None or account is None or spike.rule != "new_shape" or account.compilations:
             return
+        start = spike.request.start_unix_ns
+        spans = [(unit.start_unix_ns, unit.start_unix_ns + unit.duration_ns) for unit in spike.units]
+        units_ms = total_ms(clip(spans, start, start + spike.request.duration_ns))
+        if account.overrun_ms < MIN_OVERRUN_MS or units_ms < MIN_UNITS_SHARE * account.overrun_ms:
+            return
+        cost_ms = min(units_ms, account.overrun_ms)
         shape = ", ".join(spike.request.workload.inputs) or "a new shape"
         usual = f" instead of {ms(account.usual_ms)}" if account.usual_ms else ""
         yield Finding(
             kind=Kind.FIRST_CALL,
             title=f"The first request with {shape} took {ms(account.duration_ms)}{usual}",
             site=_slowest(account),
-            per_request_ms=account.overrun_ms,
-            share_of_request=account.overrun_ms / account.duration_ms if account.duration_ms else 0.0,
-            recoverable_ms=account.overrun_ms,
+            per_request_ms=cost_ms,
+            share_of_request=cost_ms / account.duration_ms,
+            recoverable_ms=cost_ms,
             occurrences_per_request=1.0,
             requests_affected=1,
             confidence=0.6,
@@ -54,7 +67,7 @@ class FirstCall:
             ),
             advice=ADVICE,
             caveats=("Whether later requests of this shape are fast again is not known from this one",),
-            share_of_overrun=1.0,
+            share_of_overrun=cost_ms / account.overrun_ms,
         )
 
 

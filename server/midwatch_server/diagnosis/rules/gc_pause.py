@@ -4,9 +4,9 @@ A collection of CPython stops every thread of the process, so whichever thread r
 recoverable: the request does not need it. The site is the line of an explicit ``gc.collect()``; the line at which an
 automatic collection happened to start is chance and therefore no site.
 
-Source: exact start and end from `gc.callbacks`, or ``gc.collect`` in the trace's Python lane. The remedies are those of
-CPython's documentation of `gc.freeze` and of the reports that found generation-2 collections of 100 to 900 ms in
-inference servers. No threshold of its own.
+Source: exact start and end from `gc.callbacks`, or ``gc.collect`` in the trace's Python lane or in samples. The
+remedies are those of CPython's documentation of `gc.freeze` and of the reports that found generation-2 collections of
+100 to 900 ms in inference servers. No threshold of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from midwatch.model.finding import Advice, Finding, Kind
 from midwatch.model.trace import GcFacts
 
 from midwatch_server.diagnosis.account import Account, Claim
+from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains
+from midwatch_server.diagnosis.phrases import explains, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
 MEASURE = "The route's p99 and maximum, and the GC time of its requests"
@@ -54,6 +55,9 @@ class GcPause:
         if evidence.account is not None:
             for claim in evidence.account.collections:
                 yield _from_spike(evidence.account, claim)
+            for claim in evidence.account.places:
+                if claim.seen_as is Activity.GC:
+                    yield _from_samples(evidence.account, claim)
 
 
 def _advice(generation: int, *, explicit: bool) -> tuple[Advice, ...]:
@@ -108,4 +112,18 @@ def _from_spike(account: Account, claim: Claim) -> Finding:
             explains(account, claim),
         ),
         advice=_advice(generation, explicit=explicit),
+    )
+
+
+def _from_samples(account: Account, claim: Claim) -> Finding:
+    at = f" in {place(claim.site)}" if claim.site else ""
+    return spike_finding(
+        Kind.GC_PAUSE,
+        f"`gc.collect()`{at} held the request for {ms(claim.ms)}",
+        account,
+        claim,
+        occurrences=1.0,
+        confidence=0.8,
+        evidence=(seen_in(claim), explains(account, claim)),
+        advice=(EXPLICIT,),
     )

@@ -23,7 +23,7 @@ from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
+from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
 from midwatch_server.diagnosis.words import call, ms, place, plural
 
 MEASURE = "The route's p50, and the gap at this line in a new window"
@@ -132,7 +132,7 @@ def _confidence(gap: GapFacts) -> float:
 
 
 def _from_spike(account: Account, claim: Claim) -> Finding:
-    at = place(claim.site) if claim.site else "an unknown place"
+    at = (place(claim.site) if claim.site else "an unknown place") + thread_of(claim)
     callee = claim.site.callee if claim.site else ""
     blocked = claim.seen_as is Activity.BLOCKED
     if blocked:

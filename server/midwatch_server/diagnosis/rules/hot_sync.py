@@ -23,7 +23,7 @@ from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import NOTE_SHARE, spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
+from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
 from midwatch_server.diagnosis.words import method, ms, place, plural, size
 
 CALLS = {
@@ -144,7 +144,7 @@ def _window_evidence(evidence: Evidence, wait: WaitFacts, gain: float, wall: flo
 def _from_spike(account: Account, claim: Claim) -> Finding:
     callee = claim.site.callee if claim.site else ""
     cause = "other" if callee == "synchronize" else "d2h" if callee in ("cpu", "numpy") else "item"
-    where = f" in {place(claim.site)}" if claim.site else ""
+    where = (f" in {place(claim.site)}" if claim.site else "") + thread_of(claim)
     caveats = ["What the device did meanwhile is not known without a window: removing the wait may gain less"]
     if claim.last:
         caveats.append("Nothing was seen of this thread after it: it may be the hand-over of the result")
