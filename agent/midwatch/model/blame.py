@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 
 from midwatch.model.site import Frame
 
@@ -35,26 +34,34 @@ def is_loop(frame: Frame) -> bool:
     )
 
 
-def own_depth(frames: tuple[Frame, ...]) -> int | None:
-    """Return the index of the innermost frame of the service's own code that was at work.
+_LOOP_CALLS = frozenset({"_run", "_run_once", "run", "run_forever", "run_until_complete"})
+"""Functions of `asyncio` that run callbacks: what stands outside of them only started the loop."""
 
-    A library's innermost frame stands in where the service has none on the stack. None where the event loop runs
-    nothing of the service's: the line that started the loop is no answer.
+
+def _runs_callbacks(frame: Frame) -> bool:
+    return frame.module.startswith("asyncio.") and frame.function.rpartition(".")[2] in _LOOP_CALLS
+
+
+def own_frames(frames: tuple[Frame, ...]) -> tuple[tuple[int, Frame], ...]:
+    """Return the frames of the service's own code with their indexes, the innermost first.
+
+    In an event loop these are the frames of the running callback: the line that started the loop explains nothing.
     """
+    found = []
     for depth, frame in enumerate(frames):
+        if _runs_callbacks(frame):
+            break
         if not is_library(frame):
-            return depth
-        if is_loop(frame):
-            return None
-    return 0 if frames else None
+            found.append((depth, frame))
+    return tuple(found)
+
+
+def own_depth(frames: tuple[Frame, ...]) -> int:
+    """Return the index of the innermost frame of the service's own code, 0 where all of them are a library's."""
+    own = own_frames(frames)
+    return own[0][0] if own else 0
 
 
 def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
-    """Return the frame that `own_depth` names, a generator or comprehension under its function's name; else None."""
-    depth = own_depth(frames)
-    return None if depth is None else replace(frames[depth], function=enclosing(frames[depth].function))
-
-
-def enclosing(function: str) -> str:
-    """Return the name that people know a function by: ``f`` for ``f.<locals>.<genexpr>``."""
-    return ANONYMOUS.sub("", function) or function
+    """Return the innermost frame of the service's own code; without one the innermost at all; None for no frames."""
+    return frames[own_depth(frames)] if frames else None

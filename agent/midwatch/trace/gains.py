@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from midwatch.trace.launchfacts import squeezable
@@ -10,6 +11,8 @@ from midwatch.trace.plan import Plan
 from midwatch.trace.replay import Cut, replay
 from midwatch.trace.untraced import correct
 
+_LEAST = 0.4
+"""The profiler has not been seen to make a request 2.5 times as long."""
 MOST = 16
 """Requests replayed for one cause; the median of so many does not move much with more."""
 
@@ -18,19 +21,23 @@ class Gains:
     """What requests would gain. A replay runs with the profiler's cost taken out, so that it gives untraced times."""
 
     def __init__(self, plans: Sequence[Plan], untraced_p50_ms: float | None) -> None:
+        """Take all plans; ``untraced_p50_ms`` is the untraced latency of the route that most of them belong to."""
         self._plans = {plan.request.index: plan for plan in plans}
-        sample = [self._plans[i] for i in _spread(list(self._plans))]
+        sample = [self._plans[i] for i in _spread(_usual(plans))]
         untraced_ns = untraced_p50_ms * 1e6 if untraced_p50_ms else None
         self._as = correct(sample, untraced_ns)
         self._base = {plan.request.index: self._replay(plan.request.index) for plan in sample}
         self.factor = 1.0
         """What traced time of a request is to be multiplied with to get untraced time."""
+        self.traced_ms = 0.0
+        """Median of the requests that the factor was taken from."""
         self._fit = 1.0
         """What the best replay is off the known latency; gains are taken as a share of the request."""
         if sample:
             left = statistics.median(self._base.values())
             traced = statistics.median(plan.request.wall for plan in sample)
-            self.factor = min(1.0, (untraced_ns or left) / traced)
+            self.traced_ms = traced / 1e6
+            self.factor = min(1.0, max((untraced_ns or left) / traced, _LEAST))
             self._fit = self.factor * traced / left if left > 0 else 1.0
 
     def without_waits(self, waits: Mapping[int, set[int]]) -> float:
@@ -67,6 +74,12 @@ class Gains:
                 self._base[index] = self._replay(index)
             gains.append(self._base[index] - left)
         return max(0.0, statistics.median(gains)) * self._fit / 1e6 if gains else 0.0
+
+
+def _usual(plans: Sequence[Plan]) -> list[int]:
+    routes = Counter(plan.request.route for plan in plans)
+    most = max(routes, key=lambda route: routes[route], default="")
+    return [plan.request.index for plan in plans if plan.request.route == most]
 
 
 def _spread(keys: list[int]) -> list[int]:

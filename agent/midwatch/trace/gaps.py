@@ -48,6 +48,11 @@ class Piece:
     length: int
 
     @property
+    def end(self) -> int:
+        """End of the stretch that it is a share of."""
+        return self.stretch.end
+
+    @property
     def idle(self) -> int:
         """Nanoseconds of it for which the work stood still."""
         return round(self.stretch.idle * self.length / self.stretch.length)
@@ -155,18 +160,23 @@ def gap_facts(pieces: list[Piece], recover: Recover) -> tuple[GapFacts, ...]:
 
 def _fact(group: list[Piece], recover: Recover) -> GapFacts:
     per_request: dict[int, int] = defaultdict(int)
+    once: dict[tuple[int, int], Piece] = {}
+    """Requests that share a unit share its gaps; each is counted once."""
     cuts: dict[int, list[Cut]] = defaultdict(list)
     lines: dict[Site | None, int] = defaultdict(int)
     for piece in group:
         per_request[piece.stretch.request] += piece.idle
+        shared = once.setdefault((piece.stretch.part.thread_id, piece.end), piece)
+        if shared.idle < piece.idle:
+            once[piece.stretch.part.thread_id, piece.end] = piece
         cuts[piece.stretch.request].append((piece.start, piece.start + piece.length))
         lines[piece.site] += piece.length
-    longest = sorted(group, key=lambda p: -p.idle)
+    longest = sorted(once.values(), key=lambda p: -p.idle)
     site = max(lines, key=lambda s: lines[s])
     return GapFacts(
         host=group[0].host,
-        count=len(group),
-        total_ms=sum(p.idle for p in group) / 1e6,
+        count=len(longest),
+        total_ms=sum(p.idle for p in longest) / 1e6,
         max_ms=longest[0].idle / 1e6,
         requests_affected=len(per_request),
         per_request_ms=statistics.median(per_request.values()) / 1e6,

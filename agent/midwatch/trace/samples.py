@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
 
+from midwatch.model.blame import own_frames
 from midwatch.model.idle import is_idle
 from midwatch.model.site import Frame, Site
 from midwatch.model.tracks import Tracks
-from midwatch.trace.frames import BLOCKING, LOCKING, is_own
+from midwatch.trace.frames import BLOCKING, LOCKING
 from midwatch.trace.intervals import Ints
 from midwatch.trace.load import Trace
+
+_TAKES_WORK = frozenset({"get"})
+"""Calls of a queue written in C, which leave no frame of their own while a worker waits for its next job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class Seen:
 
     site: Site | None
     host: str
-    """``python``, ``blocked``, ``lock`` or ``idle`` (an event loop or a worker without work)."""
+    """``python``, ``ops``, ``blocked``, ``lock``, ``unknown`` or ``idle`` (an event loop or a worker without work)."""
     chain: tuple[Site, ...] = ()
     """All frames of the service's own, the innermost first."""
 
@@ -62,7 +68,9 @@ class Samples:
         self.seen: list[Seen] = []
         if tracks is None or not tracks.samples:
             return
-        self.seen = [_seen(_frames(tracks, stack)) for stack in tracks.stacks]
+        names = (trace.names[n] for n in np.unique(trace.ops.name).tolist())
+        operators = {name.removeprefix("aten::") for name in names if name.startswith("aten::")} - set(dir(builtins))
+        self.seen = [_seen(_frames(tracks, stack), operators) for stack in tracks.stacks]
         rows = sorted(tracks.samples, key=lambda row: row.unix_ns)
         by_thread: dict[int, list[tuple[int, int, int]]] = {}
         for row in rows:
@@ -85,25 +93,29 @@ def _frames(tracks: Tracks, stack: tuple[int, ...]) -> tuple[Frame, ...]:
     return tuple(tracks.frames[i] for i in stack if 0 <= i < count)
 
 
-def _seen(frames: tuple[Frame, ...]) -> Seen:
-    chain = tuple(_site(frame, "sample") for frame in frames if is_own(frame))
-    if not frames or is_idle(frames):
+def _seen(frames: tuple[Frame, ...], operators: Set[str]) -> Seen:
+    """Read one stack; ``operators`` are the names of the operators that the trace holds."""
+    own = own_frames(frames)
+    chain = tuple(_site(frame, "sample") for _, frame in own)
+    if not frames or is_idle(frames) or (own and own[0][0] == 0 and frames[0].callee in _TAKES_WORK):
         return Seen(None, "idle")
     if not chain:
         return Seen(None, "python")
-    calls = (frames[0].callee, chain[0].callee)
+    inner = frames[0]
+    if inner.module.partition(".")[0] == "torch" or chain[0].callee in operators:
+        return Seen(chain[0], "ops", chain)
+    if inner.function.endswith("._write_to_self"):
+        return Seen(chain[0], "unknown", chain)  # waking an event loop takes no time: it waits for the interpreter
     for kind, known in (("lock", LOCKING), ("blocked", BLOCKING)):
-        if any(call in known for call in calls):
+        if inner.callee in known or chain[0].callee in known:
             return Seen(chain[0], kind, chain)
     return Seen(chain[0], "python", chain)
 
 
 def site_of(frames: tuple[Frame, ...], how: str) -> Site | None:
     """Site of the innermost frame of the service's own, None where the stack holds none."""
-    for frame in frames:
-        if is_own(frame):
-            return _site(frame, how)
-    return None
+    own = own_frames(frames)
+    return _site(own[0][1], how) if own else None
 
 
 def _site(frame: Frame, how: str) -> Site:

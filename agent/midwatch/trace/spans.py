@@ -33,6 +33,15 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """A unit on the trace's own clock."""
+
+    start: int
+    end: int
+    record: UnitRecord
+
+
+@dataclass(frozen=True, slots=True)
 class RequestSpan:
     """One request, in nanoseconds of the trace."""
 
@@ -100,6 +109,7 @@ def _ledger(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans | 
     if tracks is None or not (tracks.requests or tracks.units):
         return None
     worked = set(np.unique(np.concatenate([trace.runtime.lane, trace.ops.lane])).tolist())
+    placed = _placed(trace, tracks.units)
     spans = []
     for index, record in enumerate(tracks.requests):
         start = trace.local(record.start_unix_ns)
@@ -107,11 +117,11 @@ def _ledger(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans | 
         whole = record.status != "running" and start >= window[0] and end <= window[1]
         lanes = tuple(lane for lane in threads.lanes(record.thread_id) if lane in worked)
         own = Part(record.thread_id, lanes, start, end)
-        units = _units_during(trace, threads, tracks.units, start, end)
-        if any(part.thread_id == record.thread_id for part, _ in units):
-            units = []
-        parts = (own, *(part for part, _ in units))
-        shared = max((unit.requests for _, unit in units), default=1)
+        units = [u for u in placed if u.start >= start and u.end <= end]
+        if any(u.record.thread_id == record.thread_id for u in units):
+            units = []  # its own thread does the work, and what others do meanwhile is not for this request
+        parts = (own, *_unit_parts(threads, units, placed, start, end))
+        shared = max((u.record.requests for u in units), default=1)
         route = record.route or "request"
         spans.append(
             RequestSpan(
@@ -127,39 +137,49 @@ def _ledger(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans | 
             ),
         )
     if not spans:
-        return _units_alone(trace, threads, tracks.units, window)
+        return _units_alone(threads, placed, window)
     return Spans("ledger", tuple(spans))
 
 
-def _units_during(
-    trace: Trace, threads: Threads, units: tuple[UnitRecord, ...], start: int, end: int
-) -> list[tuple[Part, UnitRecord]]:
+def _placed(trace: Trace, units: tuple[UnitRecord, ...]) -> list[Placed]:
     found = []
     for unit in units:
-        a = trace.local(unit.start_unix_ns)
-        b = a + unit.duration_ns
-        if min(b, end) > max(a, start):
-            part = Part(unit.thread_id, threads.lanes(unit.thread_id), max(a, start), min(b, end), is_unit=True)
-            found.append((part, unit))
-    return found
-
-
-def _units_alone(trace: Trace, threads: Threads, units: tuple[UnitRecord, ...], window: tuple[int, int]) -> Spans:
-    spans = []
-    for index, unit in enumerate(units):
         start = trace.local(unit.start_unix_ns)
-        end = start + unit.duration_ns
-        part = Part(unit.thread_id, threads.lanes(unit.thread_id), start, end, is_unit=True)
-        whole = start >= window[0] and end <= window[1]
-        workload = _workload(unit.workload, [])
-        spans.append(RequestSpan(index, unit.name, start, end, whole, unit.thread_id, (part,), workload))
+        found.append(Placed(start, start + unit.duration_ns, unit))
+    return sorted(found, key=lambda u: u.start)
+
+
+def _unit_parts(threads: Threads, mine: list[Placed], everyone: list[Placed], start: int, end: int) -> tuple[Part, ...]:
+    """One part for each thread that ran the request's units: between the units of others, before and after its own.
+
+    What the thread does around its own units (features before, results after) is work for this request, too.
+    """
+    parts = []
+    for thread_id in dict.fromkeys(u.record.thread_id for u in mine):
+        first = min(u.start for u in mine if u.record.thread_id == thread_id)
+        last = max(u.end for u in mine if u.record.thread_id == thread_id)
+        others = [u for u in everyone if u.record.thread_id == thread_id]
+        opens = max((u.end for u in others if u.end <= first and u.start < start), default=start)
+        closes = min((u.start for u in others if u.start >= last), default=end)
+        parts.append(Part(thread_id, threads.lanes(thread_id), max(opens, start), min(closes, end), is_unit=True))
+    return tuple(parts)
+
+
+def _units_alone(threads: Threads, placed: list[Placed], window: tuple[int, int]) -> Spans:
+    spans = []
+    for index, unit in enumerate(placed):
+        record = unit.record
+        part = Part(record.thread_id, threads.lanes(record.thread_id), unit.start, unit.end, is_unit=True)
+        whole = unit.start >= window[0] and unit.end <= window[1]
+        workload = _workload(record.workload, [])
+        spans.append(RequestSpan(index, record.name, unit.start, unit.end, whole, record.thread_id, (part,), workload))
     return Spans("ledger", tuple(spans))
 
 
-def _workload(workload: Workload, units: list[tuple[Part, UnitRecord]]) -> str:
+def _workload(workload: Workload, units: list[Placed]) -> str:
     if workload.inputs or not units:
         return workload.key
-    return units[0][1].workload.key
+    return units[0].record.workload.key
 
 
 def _annotated(trace: Trace, threads: Threads) -> Spans | None:

@@ -27,6 +27,7 @@ from midwatch.trace.timeline import timeline
 from midwatch.trace.waitfacts import wait_facts, wait_sites
 from midwatch.trace.waits import Wait, find_waits
 
+_KNOWN_REQUESTS = 20
 _PLANNED = 256
 """Requests whose time is divided up; more do not change what is found."""
 
@@ -84,7 +85,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
             requests_cut=len(scene.spans.requests) - len(whole),
             lanes=_lanes(scene),
             untraced_factor=gains.factor,
-            caveats=tuple(find_caveats(scene, untraced, p50, gains.factor)),
+            caveats=tuple(find_caveats(scene, untraced, gains.traced_ms, gains.factor)),
         ),
         device=device_facts(scene, waits),
         requests=request_facts(scene, waits, pauses, _blocked(pieces)),
@@ -122,8 +123,9 @@ def _plans(scene: Scene, waits: list[Wait]) -> list[Plan]:
 
 
 def _ledger_p50(scene: Scene) -> float | None:
+    """Untraced latency of the route most seen in the window, where the agent knows it well enough."""
     tracks = scene.trace.tracks
-    if tracks is None or scene.spans.basis != "ledger" or not tracks.capture.baseline.requests:
+    if tracks is None or scene.spans.basis != "ledger" or tracks.capture.baseline.requests < _KNOWN_REQUESTS:
         return None
     return tracks.capture.baseline.p50_ms or None
 

@@ -38,7 +38,11 @@ class Wait:
     requests: tuple[int, ...] = ()
     """Indexes of the requests that waited."""
     launches_after: int = 0
-    """Launches and copies that its requests still made afterwards: the most of any."""
+    """Launches and copies that were still made afterwards in the request that had fewest left.
+
+    A batcher serves one batch after the other: what hands over the results of one is followed by the launches of the
+    next, but not in the requests that it hands over.
+    """
 
     @property
     def followed(self) -> bool:
@@ -173,7 +177,7 @@ def _awaited(scene: Scene, start: int, end: int, stream: int) -> int:
 def _with_requests(scene: Scene, waits: list[Wait]) -> list[Wait]:
     runtime = scene.trace.runtime
     owners: list[list[int]] = [[] for _ in waits]
-    after = [0] * len(waits)
+    after: list[int | None] = [None] * len(waits)
     working = scene.links.launches | ((scene.links.works > 0) & (scene.links.kinds != apis.OTHER))
     starts = np.array([w.start for w in waits], np.int64)
     for request in scene.spans.requests:
@@ -184,6 +188,7 @@ def _with_requests(scene: Scene, waits: list[Wait]) -> list[Wait]:
         for i in range(first, last):
             if waits[i].rows[0] in held:
                 owners[i].append(request.index)
+                known = after[i]
                 left = len(launches) - int(np.searchsorted(launches, waits[i].end, side="left"))
-                after[i] = max(after[i], left)
-    return [replace(w, requests=tuple(o), launches_after=n) for w, o, n in zip(waits, owners, after, strict=True)]
+                after[i] = left if known is None else min(known, left)
+    return [replace(w, requests=tuple(o), launches_after=n or 0) for w, o, n in zip(waits, owners, after, strict=True)]
