@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 
 from midwatch.model.site import Frame
 
@@ -17,7 +18,9 @@ LIBRARIES = frozenset(
 )  # fmt: skip
 """Packages that a service calls, or that call it: their lines help nobody to find the service's own."""
 
-LOOP_FUNCTIONS = frozenset({"_run_once", "run_forever", "run_until_complete"})
+LOOP_CALLS = frozenset({"_run", "_run_once", "run", "run_forever", "run_until_complete"})
+"""Functions of `asyncio` that run callbacks: what stands outside of them only started the loop."""
+
 ANONYMOUS = re.compile(r"(?:\.<locals>\.<(?:genexpr|listcomp|setcomp|dictcomp|lambda)>)+$")
 
 
@@ -27,41 +30,45 @@ def is_library(frame: Frame) -> bool:
     return package != "__main__" and (package in LIBRARIES or package in sys.stdlib_module_names)
 
 
-def is_loop(frame: Frame) -> bool:
-    """Return whether ``frame`` is an event loop's own: what stands outside of it only started the loop."""
-    return frame.module == "asyncio.runners" or (
-        frame.module == "asyncio.base_events" and frame.function.rpartition(".")[2] in LOOP_FUNCTIONS
-    )
-
-
-_LOOP_CALLS = frozenset({"_run", "_run_once", "run", "run_forever", "run_until_complete"})
-"""Functions of `asyncio` that run callbacks: what stands outside of them only started the loop."""
-
-
-def _runs_callbacks(frame: Frame) -> bool:
-    return frame.module.startswith("asyncio.") and frame.function.rpartition(".")[2] in _LOOP_CALLS
+def runs_callbacks(frame: Frame) -> bool:
+    """Return whether ``frame`` is an event loop's own."""
+    return frame.module.startswith("asyncio.") and frame.function.rpartition(".")[2] in LOOP_CALLS
 
 
 def own_frames(frames: tuple[Frame, ...]) -> tuple[tuple[int, Frame], ...]:
     """Return the frames of the service's own code with their indexes, the innermost first.
 
     In an event loop these are the frames of the running callback: the line that started the loop explains nothing.
+    A generator or comprehension goes by its function's name.
     """
     found = []
     for depth, frame in enumerate(frames):
-        if _runs_callbacks(frame):
+        if runs_callbacks(frame):
             break
         if not is_library(frame):
-            found.append((depth, frame))
+            found.append((depth, replace(frame, function=enclosing(frame.function))))
     return tuple(found)
 
 
-def own_depth(frames: tuple[Frame, ...]) -> int:
-    """Return the index of the innermost frame of the service's own code, 0 where all of them are a library's."""
+def own_depth(frames: tuple[Frame, ...]) -> int | None:
+    """Return the index of the innermost frame of the service's own code that was at work.
+
+    A library's innermost frame stands in where the service has none on the stack. None where an event loop runs
+    nothing of the service's, and for no frames.
+    """
     own = own_frames(frames)
-    return own[0][0] if own else 0
+    if own:
+        return own[0][0]
+    return None if not frames or any(map(runs_callbacks, frames)) else 0
 
 
 def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
-    """Return the innermost frame of the service's own code; without one the innermost at all; None for no frames."""
-    return frames[own_depth(frames)] if frames else None
+    """Return the frame that `own_depth` names, None where it names none."""
+    own = own_frames(frames)
+    depth = own_depth(frames)
+    return own[0][1] if own else None if depth is None else frames[depth]
+
+
+def enclosing(function: str) -> str:
+    """Return the name that people know a function by: ``f`` for ``f.<locals>.<genexpr>``."""
+    return ANONYMOUS.sub("", function) or function
