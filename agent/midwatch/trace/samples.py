@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +93,7 @@ def _frames(tracks: Tracks, stack: tuple[int, ...]) -> tuple[Frame, ...]:
     return tuple(tracks.frames[i] for i in stack if 0 <= i < count)
 
 
-def _seen(frames: tuple[Frame, ...], operators: Set[str]) -> Seen:
+def _seen(frames: tuple[Frame, ...], operators: AbstractSet[str]) -> Seen:
     """Read one stack; ``operators`` are the names of the operators that the trace holds."""
     own = own_frames(frames)
     chain = tuple(_site(frame, "sample") for _, frame in own)
