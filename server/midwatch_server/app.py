@@ -57,14 +57,20 @@ class Collector:
 
     async def stop(self) -> None:
         """End the streams that are held, let the others finish, commit what was read, and close the store."""
+        stopping = asyncio.ensure_future(self._server.stop(STOP_GRACE_S))
+        while not stopping.done():
+            self._end_streams()
+            await asyncio.wait([stopping], timeout=0.05)
+        for threads in (self._intake_threads, self._read_threads):
+            threads.shutdown(wait=True)
+        await asyncio.get_running_loop().run_in_executor(None, self.store.close)
+
+    def _end_streams(self) -> None:
+        """Held streams would last as long as the server lets them. One may begin while the others end: do it again."""
         self._registry.close()
         self._commands.close()
         self._hub.close()
         self._ingest.close()
-        await self._server.stop(STOP_GRACE_S)
-        for threads in (self._intake_threads, self._read_threads):
-            threads.shutdown(wait=True)
-        await asyncio.get_running_loop().run_in_executor(None, self.store.close)
 
     def _add_services(self) -> None:
         server = self._server

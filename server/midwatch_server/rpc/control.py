@@ -12,7 +12,7 @@ from midwatch.model.resource import Resource
 from midwatch.wire import from_message
 from midwatch_proto.v1 import control_pb2, control_pb2_grpc
 
-from midwatch_server.errors import BadRequestError
+from midwatch_server.errors import BadRequestError, StoreUnavailableError
 from midwatch_server.rpc.commands import Commands
 from midwatch_server.rpc.errors import answered, log
 from midwatch_server.rpc.registry import Attached, End, Outgoing, Registry
@@ -44,7 +44,7 @@ class ControlService(control_pb2_grpc.ControlServiceServicer):
             agent = self._registry.attach(resource, status)
             listener = asyncio.create_task(self._listen(agent, request_iterator))
             try:
-                self._note(agent)
+                await self._note(agent)
                 await context.write(_ping())
                 end = await _talk(agent, context)
             finally:
@@ -63,15 +63,18 @@ class ControlService(control_pb2_grpc.ControlServiceServicer):
                 elif kind == "heartbeat":
                     heartbeat = message.heartbeat
                     agent.heard(from_message(heartbeat.status) if heartbeat.HasField("status") else None)
-                    self._note(agent)
+                    await self._note(agent)
                     agent.outbox.put_nowait(Outgoing(_ping()))
         finally:
             agent.outbox.put_nowait(End("left"))
 
-    def _note(self, agent: Attached) -> None:
-        """Store that the agent lives; losing one such note is no loss."""
-        future = self._store.put_agent(rows.agent_row(agent.resource, agent.status, agent.last_seen_unix_ns))
-        future.add_done_callback(lambda done: log.debug("%s: %s", agent.name, done.exception() or "noted"))
+    async def _note(self, agent: Attached) -> None:
+        """Store that the agent lives. It is attached whether or not that can be stored now."""
+        row = rows.agent_row(agent.resource, agent.status, agent.last_seen_unix_ns)
+        try:
+            await asyncio.wrap_future(self._store.put_agent(row))
+        except StoreUnavailableError as error:
+            log.warning("%s: %s", agent.name, error)
 
 
 async def _hello(messages: AsyncIterator[control_pb2.AgentMessage]) -> control_pb2.AgentHello:

@@ -70,7 +70,7 @@ class _Reporter:
     async def follow(self, timeout_s: float, name: str) -> None:
         """Report until the end, or until it takes too long."""
         until_s = time.monotonic() + timeout_s
-        late = f"{name} has stored no capture within {timeout_s:.0f} s; it may still come, see `midwatch agents`."
+        late = f"{name} has stored no capture within {timeout_s:g} s; it may still come, see `midwatch agents`."
         while True:
             try:
                 news = await asyncio.wait_for(self._command.news.get(), until_s - time.monotonic())

@@ -57,7 +57,7 @@ def upgrade(path: Path) -> tuple[str, str]:
         raise StartError(f"{path} cannot be opened ({error.strerror}); choose another path with --db.") from error
     except DatabaseError as error:
         raise StartError(
-            f"{path} cannot be used as a database ({error.orig}); choose another path with --db."
+            f"{path} is no usable database ({error.orig}); choose another path with --db."
         ) from error
     finally:
         engine.dispose()
