@@ -36,15 +36,13 @@ def analyse(path: Path) -> Report:
     from midwatch.trace import TraceError, summarise
     from midwatch_server.diagnosis import Evidence, Report, diagnose
 
+    if not path.is_file():
+        raise Failure(f"there is no file {path}; give the path of a trace, .json or .json.gz")
     try:
         with reading(path):
             summary = summarise(path)
     except TraceError as error:
         raise Failure(str(error)) from None
-    except FileNotFoundError:
-        raise Failure(f"there is no file {path}; give the path of a trace, .json or .json.gz") from None
-    except OSError as error:
-        raise Failure(f"{path} cannot be read: {error.strerror or error}") from None
     return Report(diagnose(Evidence(summary=summary)), summary=summary, file=str(path))
 
 

@@ -27,14 +27,32 @@ def test_equal_gains_are_ranked_by_cost(make):
     assert [finding.site.function for finding in diagnosis.findings] == ["dear", "cheap"]
 
 
-def test_later_findings_own_up_where_gains_cannot_add_up(make):
-    wait = WaitFacts("item", "cudaStreamSynchronize", 10, 40.0, 4.0, 10, 4.0, 4.0, site=make.RANK)
-    summary = make.window(busy_ms=5.0, waits=(wait,))
+def launch_bound(summary, gain):
     device = dataclasses.replace(summary.device, small_kernels=400)
-    launch = LaunchFacts(per_request=40.0, dispatch_gap_ms=4.0, recoverable_ms=3.0)
-    diagnosis = diagnose(Evidence(summary=dataclasses.replace(summary, device=device, launch=launch)))
+    launch = LaunchFacts(per_request=40.0, dispatch_gap_ms=4.0, recoverable_ms=gain)
+    return dataclasses.replace(summary, device=device, launch=launch)
+
+
+def test_idle_time_behind_a_wait_is_the_wait_s_and_not_the_launches(make):
+    wait = WaitFacts("item", "cudaStreamSynchronize", 10, 40.0, 4.0, 10, 2.0, 2.0, site=make.RANK)
+    summary = launch_bound(make.window(busy_ms=5.0, waits=(wait,)), gain=3.0)
+    first, second = diagnose(Evidence(summary=summary)).findings
+    assert (first.kind, first.recoverable_ms) == (Kind.HOT_SYNC, 2.0)
+    assert (second.kind, second.recoverable_ms) == (Kind.LAUNCH_BOUND, 1.0)
+    assert "2.0 ms of that gain stand behind waits for the device, and are counted there" in second.evidence
+
+
+def test_a_wait_that_gains_nothing_leaves_the_launches_their_time(make):
+    wait = WaitFacts("item", "cudaStreamSynchronize", 10, 40.0, 4.0, 10, 2.0, 0.1, site=make.RANK)
+    (finding,) = diagnose(Evidence(summary=launch_bound(make.window(busy_ms=5.0, waits=(wait,)), gain=3.0))).findings
+    assert (finding.kind, finding.recoverable_ms) == (Kind.LAUNCH_BOUND, 3.0)
+
+
+def test_later_findings_own_up_where_gains_cannot_add_up(make):
+    summary = launch_bound(make.window(busy_ms=5.0, gaps=(gap("tokenise", 4.0, 4.0),)), gain=3.0)
+    diagnosis = diagnose(Evidence(summary=summary))
     first, second = diagnosis.findings
-    assert (first.kind, second.kind) == (Kind.HOT_SYNC, Kind.LAUNCH_BOUND)
+    assert (first.kind, second.kind) == (Kind.HOST_GAP, Kind.LAUNCH_BOUND)
     assert not any("together" in caveat for caveat in first.caveats)
     assert "Shares idle time with the findings above: all of them together gain 5.0 ms at most" in second.caveats
 
