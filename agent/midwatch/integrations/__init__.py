@@ -1,1 +1,1 @@
-"""Frameworks whose requests Midwatch marks by itself."""
+"""Frameworks whose requests are marked without a change of code; one a file."""

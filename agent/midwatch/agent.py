@@ -1,0 +1,154 @@
+"""The agent as the service meets it: marks, units and import hooks at once, everything else on a thread behind."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from midwatch.clock import Clock, SystemClock
+from midwatch.config import Loaded
+from midwatch.drops import drops
+from midwatch.guard import guard
+from midwatch.integrations.all import Integrations
+from midwatch.integrations.imports import ImportHooks
+from midwatch.lifecycle import Stack, Worker
+from midwatch.model.order import CaptureOrder
+from midwatch.model.status import AgentStatus, Part
+from midwatch.requests.roots import Roots
+from midwatch.requests.tracker import Tracker, install
+from midwatch.requests.units import Units
+
+if TYPE_CHECKING:
+    from midwatch.backroom import Backroom
+
+FORKED = "forked: this process is a child of the one that is watched; it serves, and is not watched itself"
+_STOP_S = 8.0
+"""The end of a window, the flush and the end of the companion at their slowest."""
+
+
+class Agent:
+    """One per process."""
+
+    def __init__(self, loaded: Loaded, clock: Clock | None = None) -> None:
+        self._loaded = loaded
+        self._settings = loaded.settings
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._stack = Stack()
+        self._state, self._detail = "off", "not started"
+        self._tracker = Tracker(self._clock)
+        self._units = Units(self._clock, self._tracker)
+        self._roots = Roots(self._clock, self._units)
+        self._hooks = ImportHooks()
+        self._integrations = Integrations(self._hooks, self._settings.integrations_off)
+        self._worker = Worker("midwatch-agent", self._work)
+        self._backroom: Backroom | None = None
+        self._waiting: list[CaptureOrder] = []
+
+    def start(self) -> None:
+        """Start all parts; does nothing where they run, or this is a forked child."""
+        with self._lock:
+            if self._state == "on" or self._tracker.off:
+                return
+            logger = logging.getLogger("midwatch")
+            logger.setLevel(self._settings.log_level.upper())
+            for problem in self._loaded.problems:
+                logger.warning("midwatch: %s", problem)
+            self._stack.on_stop("worker", self._stop_worker)
+            self._worker.start()
+            self._stack.on_stop("imports", self._hooks.stop)
+            if self._settings.units:
+                self._hooks.after("torch", lambda _module: self._roots.start())
+                self._hooks.after("torch._dynamo", lambda _module: self._roots.dynamo_imported())
+                self._stack.on_stop("units", self._roots.stop)
+            self._stack.start("integrations", self._integrations)
+            install(self._tracker)
+            self._stack.on_stop("marks", lambda: install(None))
+            atexit.register(self.stop)
+            os.register_at_fork(after_in_child=self._forked)
+            self._state, self._detail = "on", ""
+
+    def stop(self) -> None:
+        """Stop all parts, the latest first; what was seen goes out within three seconds."""
+        with self._lock:
+            if self._state != "on":
+                return
+            self._state, self._detail = "off", "stopped"
+            atexit.unregister(self.stop)
+            self._stack.stop()
+
+    def order(self, order: CaptureOrder) -> None:
+        """Order a window; one that comes while the agent is still starting waits for it."""
+        if self._state != "on":
+            return
+        self._waiting.append(order)
+        self._pass_on_orders()
+
+    def status(self) -> AgentStatus:
+        """Return what the agent says about itself. Never waits."""
+        room = self._backroom
+        parts = [self._units_part(), *self._integrations.status(), *(room.parts() if room is not None else ())]
+        state, detail = self._state_now(room, parts)
+        return AgentStatus(
+            unix_ns=self._clock.unix_ns(),
+            state=state,
+            detail=detail,
+            engine=room.engine if room is not None else "",
+            in_flight=self._tracker.count(),
+            parts=tuple(parts),
+            drops=drops.counts(),
+            guarded_errors=guard.counts(),
+            **(room.figures() if room is not None else {}),
+        )
+
+    def _state_now(self, room: Backroom | None, parts: list[Part]) -> tuple[str, str]:
+        if self._state != "on":
+            return self._state, self._detail
+        wrong = [*self._loaded.problems]
+        wrong += [f"{part.name} failed: {part.detail}" for part in parts if part.state == "failed"]
+        if room is None and not self._worker.alive:
+            wrong.append("the agent could not start; the log has the error.")
+        if wrong:
+            return "degraded", " ".join(wrong)
+        if room is None:
+            return "warming_up", "the agent is starting"
+        return ("on", "") if room.warmed_up() else ("warming_up", "no route has left its warm-up yet")
+
+    def _units_part(self) -> Part:
+        return self._roots.status() if self._settings.units else Part("units", "off", "switched off (units=0)")
+
+    def _work(self, stop: threading.Event) -> None:
+        """The background thread."""
+        from midwatch.backroom import Backroom
+
+        room = Backroom(
+            self._settings,
+            self._clock,
+            tracker=self._tracker,
+            units=self._units,
+            roots=self._roots,
+            hooks=self._hooks,
+            status=self.status,
+        )
+        self._backroom = room
+        self._pass_on_orders()
+        room.run(stop)
+
+    def _pass_on_orders(self) -> None:
+        room = self._backroom
+        while room is not None and self._waiting:
+            room.order(self._waiting.pop(0))
+
+    def _stop_worker(self) -> None:
+        self._worker.stop(timeout_s=_STOP_S, wake=self._tracker.on_overdue.set)
+
+    def _forked(self) -> None:
+        """In a forked child the threads are gone and the socket is the parent's: serve, and keep quiet."""
+        if self._state == "on":
+            self._tracker.off = True
+            self._lock = threading.Lock()
+            self._state, self._detail = "off", FORKED
+            atexit.unregister(self.stop)

@@ -1,0 +1,194 @@
+"""Everything that works behind the service's back: built and run on the agent's background thread.
+
+The service's own thread only marks. What looks, judges, samples and sends is imported, put together and started here,
+so that ``import midwatch.auto`` takes no longer than the marks need.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import ModuleType
+
+from midwatch.capture.base import Engine
+from midwatch.capture.budget import Budget
+from midwatch.capture.controller import Controller
+from midwatch.capture.routine import Routine
+from midwatch.clock import Clock
+from midwatch.config import Settings, state_dir
+from midwatch.detect.windows import WindowLog
+from midwatch.evidence import Evidence, Senses
+from midwatch.identity import identify, with_torch
+from midwatch.intake import Intake
+from midwatch.integrations.imports import ImportHooks
+from midwatch.lifecycle import Stack
+from midwatch.link.link import Link
+from midwatch.model.order import CaptureOrder
+from midwatch.model.plain import to_plain
+from midwatch.model.status import AgentStatus, Part
+from midwatch.requests.ledger import Ledger
+from midwatch.requests.roots import Roots
+from midwatch.requests.tracker import Tracker
+from midwatch.requests.units import Units
+from midwatch.sampler import Sampler
+from midwatch.senses import SensorRack
+from midwatch.watch.lockprobe import LockProbe
+from midwatch.watch.sampler import WindowSampler
+from midwatch.watch.stacks import Stacks
+from midwatch.watch.watchdog import Watchdog
+
+_STATUS_EVERY = 10
+FLUSH_S = 3.0
+"""How long the end of the process waits for what was seen last to be sent or put on disk."""
+
+
+class Backroom:
+    """The parts that need no place in the service's own threads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        *,
+        tracker: Tracker,
+        units: Units,
+        roots: Roots,
+        hooks: ImportHooks,
+        status: Callable[[], AgentStatus],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tracker = tracker
+        self._roots = roots
+        self._hooks = hooks
+        self._status = status
+        self._stack = Stack()
+        self._resource = identify(settings, clock.unix_ns())
+        self._reports = 0
+        self._requests_before = 0
+        stacks, probe = Stacks(), LockProbe()
+        ledger, windows = Ledger(), WindowLog()
+        self._link = Link(settings, self._resource, clock)
+        self._watchdog = Watchdog(tracker, stacks, probe, clock, tick_ms=settings.watch_tick_ms, redact=settings.redact)
+        self._rack = SensorRack(())
+        self._evidence = Evidence(
+            clock,
+            tracker=tracker,
+            ledger=ledger,
+            watch=self._watchdog,
+            stacks=WindowSampler(tracker, stacks, probe, clock, hz=settings.window_hz, redact=settings.redact),
+            senses=Senses(),
+            resource=lambda: self._resource,
+            redact=settings.redact,
+        )
+        self._controller = Controller(
+            clock,
+            setting=settings.engine,
+            budget=Budget(settings.windows_per_hour),
+            link=self._link,
+            tracker=tracker,
+            windows=windows,
+            beside=self._evidence,
+            choose=self._choose_engine,
+        )
+        self._intake = self._evidence.intake = Intake(
+            settings,
+            clock,
+            tracker=tracker,
+            units=units,
+            ledger=ledger,
+            windows=windows,
+            witnesses=self._evidence,
+            send=self._link.send,
+            offer_window=self._controller.offer,
+        )
+        self._routine = Routine(settings.routine)
+
+    def run(self, stop: threading.Event) -> None:
+        """Start all parts, do the sampler's turns until ``stop`` is set, and stop all parts; on the calling thread."""
+        for name, part in (
+            ("sensors", self._rack),
+            ("watchdog", self._watchdog),
+            ("controller", self._controller),
+        ):
+            self._stack.start(name, part)
+        self._link.start()
+        self._hooks.after("torch", self._torch_imported)
+        try:
+            self._sampler().run(stop)
+        finally:
+            self._stack.stop()
+            self._intake.digest()
+            self._report()
+            self._link.stop(FLUSH_S)
+
+    def order(self, order: CaptureOrder) -> None:
+        """Order a window."""
+        self._controller.order(order)
+
+    def parts(self) -> list[Part]:
+        """Return what the parts say about themselves."""
+        return [self._link.status(), *self._controller.status(), *self._rack.status()]
+
+    def figures(self) -> dict[str, int]:
+        """Return the counts of `AgentStatus`."""
+        counts = self._controller.counts
+        return {
+            "requests": self._intake.requests,
+            "spikes": self._intake.spikes,
+            "windows": counts["done"] + counts["empty"],
+            "windows_refused": counts["refused"],
+            "windows_empty": counts["empty"],
+        }
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine in use."""
+        return self._controller.engine
+
+    def warmed_up(self) -> bool:
+        """Whether any route has left its warm-up."""
+        return self._intake.warmed_up()
+
+    def _sampler(self) -> Sampler:
+        return Sampler(
+            self._clock,
+            wake=self._tracker.on_overdue,
+            digest=self._intake.digest,
+            each_second=(
+                ("clock", lambda _now_ns: self._clock.sync()),
+                ("hung", lambda _now_ns: self._intake.look_for_hung()),
+                ("roots", self._roots.tick),
+                ("imports", lambda _now_ns: self._hooks.poll()),
+                ("link", lambda _now_ns: self._link.tick()),
+                ("report", lambda _now_ns: self._report()),
+                ("routine", self._look_by_routine),
+            ),
+            sensors=self._rack.ticking(),
+        )
+
+    def _torch_imported(self, _module: ModuleType) -> None:
+        self._resource = with_torch(self._resource)
+        self._link.update(self._resource)
+        self._controller.torch_imported()
+
+    def _choose_engine(self, setting: str) -> tuple[Engine | None, list[Part]]:
+        from midwatch.capture.select import choose_engine
+
+        return choose_engine(setting, service=self._settings.service, state_dir=str(state_dir(self._settings)))
+
+    def _report(self) -> None:
+        """Send what happened since the last report: statistics each second, the status every ten."""
+        routes = self._intake.take_stats()
+        if routes:
+            self._link.send({"t": "stats", "routes": to_plain(routes), "gpu": [], "host": []})
+        if self._reports % _STATUS_EVERY == 0:
+            self._link.send({"t": "status", "status": to_plain(self._status())})
+        self._reports += 1
+
+    def _look_by_routine(self, now_ns: int) -> None:
+        busy = self._intake.requests > self._requests_before
+        self._requests_before = self._intake.requests
+        if self._routine.due(now_ns / 1e9, warmed_up=self._intake.warmed_up(), busy=busy):
+            self._controller.offer(CaptureOrder(os.urandom(8).hex(), "routine"))

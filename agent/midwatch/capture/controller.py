@@ -1,0 +1,332 @@
+"""The profiler thread: it alone touches the profiler. It sleeps until an order comes, opens one window at a time, and
+hands over the trace with everything that the agent saw beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from midwatch.capture.base import Engine, EngineError, EngineRefused, WindowResult
+from midwatch.capture.budget import Budget
+from midwatch.capture.edge import wait_for_edge
+from midwatch.capture.session import session
+from midwatch.capture.trackfile import write_tracks
+from midwatch.clock import Clock
+from midwatch.detect.windows import WindowLog
+from midwatch.drops import drops
+from midwatch.guard import guard
+from midwatch.lifecycle import Worker
+from midwatch.model.capture import Capture, CaptureOrder
+from midwatch.model.plain import from_plain, to_plain
+from midwatch.model.status import Part
+from midwatch.model.tracks import Tracks
+from midwatch.requests.tracker import Tracker
+
+_MAX_WAITING = 4
+_COUNT_EVERY_S = 0.005
+
+ChooseEngine = Callable[[str], "tuple[Engine | None, list[Part]]"]
+
+
+class Line(Protocol):
+    """The part of the link that the profiler thread uses."""
+
+    @property
+    def trace_dir(self) -> str:
+        """Where traces are written; "" where nobody would read them."""
+        ...
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on, -1 where there is none."""
+        ...
+
+    def receive(self) -> list[dict[str, Any]]:
+        """Return the frames that came in."""
+        ...
+
+    def send(self, frame: dict[str, Any]) -> bool:
+        """Send a frame; False where it was dropped."""
+        ...
+
+
+class Beside(Protocol):
+    """What is recorded beside a window, and gathered after it."""
+
+    def begin(self) -> None:
+        """Begin to sample stacks."""
+        ...
+
+    def end(self) -> None:
+        """End it."""
+        ...
+
+    def finished_since(self, start_ns: int) -> int:
+        """Return how many requests have begun and ended since the monotonic time ``start_ns``."""
+        ...
+
+    def tracks(self, capture: Capture, start_ns: int, end_ns: int) -> Tracks:
+        """Return all that was seen between two monotonic times; completes the capture's route and workload."""
+        ...
+
+
+class Controller:
+    """Takes orders, opens windows, and answers each order with a `Capture`, whatever came of it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        setting: str,
+        budget: Budget,
+        link: Line,
+        tracker: Tracker,
+        windows: WindowLog,
+        beside: Beside,
+        choose: ChooseEngine,
+    ) -> None:
+        self._clock = clock
+        self._setting = setting
+        self._budget = budget
+        self._link = link
+        self._tracker = tracker
+        self._windows = windows
+        self._beside = beside
+        self._choose = choose
+        self._engine: Engine | None = None
+        self._parts = [Part("engine", "off", "torch is not imported yet")]
+        self._orders: deque[tuple[CaptureOrder, int]] = deque()
+        self._worker = Worker("midwatch-profiler", self._run)
+        self._stopping = threading.Event()
+        self._wake_read, self._wake_write = -1, -1
+        self._torch_came = False
+        self.counts = {"done": 0, "refused": 0, "failed": 0, "empty": 0}
+        """Captures by state."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine in use, "" where there is none."""
+        return self._engine.name if self._engine is not None else ""
+
+    def status(self) -> list[Part]:
+        """Return a part for each engine."""
+        return list(self._parts)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._stopping.clear()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        session.on_wanted(self.wake)
+        self._worker.start()
+
+    def stop(self) -> None:
+        """End a window that is open, without saving it, and the thread."""
+        self._stopping.set()
+        if self._worker.stop(timeout_s=3.0, wake=self.wake) and self._wake_read >= 0:
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            self._wake_read = self._wake_write = -1
+
+    def wake(self) -> None:
+        """Rouse the thread. Never blocks."""
+        with contextlib.suppress(OSError):
+            os.write(self._wake_write, b"w")
+
+    def torch_imported(self) -> None:
+        """Have the thread choose its engine, and guard the user's profiler sessions, now that torch is there."""
+        self._torch_came = True
+        self.wake()
+
+    def order(self, order: CaptureOrder) -> None:
+        """Order a window; any thread may. The answer is a ``capture`` frame."""
+        if len(self._orders) >= _MAX_WAITING:
+            self._answer(order, "refused", f"{_MAX_WAITING} other windows are waiting already")
+            return
+        self._orders.append((order, self._clock.perf_ns()))
+        self.wake()
+
+    def offer(self, order: CaptureOrder) -> bool:
+        """Order a window that nobody has asked for, unless it is plain that none can open now. Return whether it was.
+
+        Called on the sampler's thread while the profiler thread works: what it reads there may be a moment old.
+        """
+        engine = self._engine
+        if engine is None or self._orders or self._budget.refuse(order.reason, self._now_s()):
+            return False
+        self.order(order)
+        return True
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            with guard.at("controller"):
+                if self._torch_came:
+                    self._torch_came = False
+                    self._engine, self._parts = self._choose(self._setting)
+                for frame in self._link.receive():
+                    if frame.get("t") == "order":
+                        self.order(from_plain(CaptureOrder, frame.get("order")))
+                while self._orders and not stop.is_set():
+                    self._serve(*self._orders.popleft())
+            if not stop.is_set():
+                self._sleep(self._link.fileno(), None)
+
+    def _sleep(self, link_fd: int, timeout_s: float | None) -> None:
+        """Wait for a wake-up, for the companion where ``link_fd`` is given, or for the time to pass."""
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        if link_fd >= 0:
+            poll.register(link_fd, select.POLLIN)
+        try:
+            poll.poll(None if timeout_s is None else max(0.0, timeout_s * 1e3))
+        except OSError as error:
+            guard.failed("controller.poll", error)
+            self._stopping.wait(0.1)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)
+
+    def _serve(self, order: CaptureOrder, ordered_ns: int) -> None:
+        """Answer one order."""
+        reason = self._budget.refuse(order.reason, self._now_s())
+        engine = self._engine_for(order)
+        if not self._link.trace_dir:
+            reason = "there is no companion process that could read the trace"
+        if reason or isinstance(engine, str):
+            self._answer(order, "refused", reason or str(engine), ordered_ns)
+            return
+        self._wait_out(self._budget.spacing_left_s(self._now_s()))
+        base = Capture(
+            capture_id=order.capture_id,
+            reason=order.reason,
+            state="failed",
+            engine=engine.name,
+            deep=order.deep,
+            command_id=order.command_id,
+            spike_id=order.spike_id,
+            route=order.route,
+            ordered_unix_ns=self._clock.to_unix(ordered_ns),
+        )
+        self._windows.begin(order.capture_id, self._clock.perf_ns())
+        good = False
+        try:
+            good = self._window(engine, order, base, ordered_ns)
+        except EngineError as error:
+            state = "refused" if isinstance(error, EngineRefused) else "failed"
+            self._send(replace(base, state=state, detail=_sentence(error)), "", "")
+            good = state == "refused"
+        finally:
+            self._beside.end()
+            self._windows.end(self._clock.perf_ns())
+            self._budget.ended(self._now_s(), good=good)
+
+    def _window(self, engine: Engine, order: CaptureOrder, base: Capture, ordered_ns: int) -> bool:
+        """Open, wait, close, and hand over. Return whether it went well. Raises `EngineError`."""
+        self._beside.begin()
+        engine.open(deep=order.deep, edge=self._edge)
+        start_ns = self._clock.perf_ns()
+        self._budget.opened(start_ns / 1e9)
+        longest_s = engine.longest_s(deep=order.deep)
+        self._wait_inside(start_ns, order.requests, self._budget.seconds(order.seconds, order.requests, longest_s))
+        if session.wanted.is_set() or self._stopping.is_set():
+            engine.abort()
+            raise EngineRefused("the service needed the profiler itself, or was ending, so the window was given up")
+        self._edge()
+        end_ns = self._clock.perf_ns()
+        stem = f"{self._link.trace_dir}/{order.capture_id}"
+        result = engine.close(f"{stem}.trace.json")
+        self._beside.end()
+        self._windows.end(self._clock.perf_ns())
+        capture = _completed(base, result, ready_ms=(start_ns - ordered_ns) / 1e6)
+        self._budget.measured((end_ns - start_ns) / 1e9, result.trace_bytes)
+        tracks = self._beside.tracks(capture, start_ns, end_ns)
+        if result.empty:
+            self._send(tracks.capture, "", "")
+            return False
+        write_tracks(f"{stem}.tracks.json", tracks)
+        self._send(tracks.capture, f"{stem}.trace.json", f"{stem}.tracks.json")
+        return True
+
+    def _edge(self) -> None:
+        wait_for_edge(self._tracker, self._clock, self._stopping)
+
+    def _wait_inside(self, start_ns: int, requests: int, seconds: float) -> None:
+        """Let the window record: for ``seconds``, until ``requests`` whole ones have ended, or until it must end."""
+        end_s = self._now_s() + seconds
+        while (left_s := end_s - self._now_s()) > 0:
+            if session.wanted.is_set() or self._stopping.is_set():
+                return
+            if requests and self._beside.finished_since(start_ns) >= requests:
+                return
+            self._sleep(-1, min(left_s, _COUNT_EVERY_S) if requests else left_s)
+
+    def _wait_out(self, seconds: float) -> None:
+        if seconds > 0:
+            self._stopping.wait(seconds)
+
+    def _engine_for(self, order: CaptureOrder) -> Engine | str:
+        """Return the engine that can do this, or why there is none, in one sentence."""
+        if self._engine is None or self._engine.unavailable():
+            # Without torch there was none; or it has been given up, and the next one stands by.
+            fallen = self._engine is not None and self._engine.name == "direct" and self._setting == "auto"
+            self._engine, self._parts = self._choose("capped" if fallen else self._setting)
+        if self._engine is None:
+            return "; ".join(f"{part.name}: {part.detail}" for part in self._parts) or "no engine works here"
+        return self._engine.unavailable(deep=order.deep) or self._engine
+
+    def _answer(self, order: CaptureOrder, state: str, detail: str, ordered_ns: int = 0) -> None:
+        self._send(
+            Capture(
+                capture_id=order.capture_id,
+                reason=order.reason,
+                state=state,
+                engine=self.engine,
+                deep=order.deep,
+                detail=detail,
+                command_id=order.command_id,
+                spike_id=order.spike_id,
+                route=order.route,
+                ordered_unix_ns=self._clock.to_unix(ordered_ns) if ordered_ns else self._clock.unix_ns(),
+            ),
+            "",
+            "",
+        )
+
+    def _send(self, capture: Capture, trace_path: str, tracks_path: str) -> None:
+        self.counts[capture.state] = self.counts.get(capture.state, 0) + 1
+        frame = {
+            "t": "capture",
+            "capture": to_plain(capture),
+            "trace_path": trace_path,
+            "tracks_path": tracks_path,
+        }
+        if not self._link.send(frame):
+            drops.drop("capture_unsent")
+            for path in (trace_path, tracks_path):
+                if path:
+                    Path(path).unlink(missing_ok=True)
+
+    def _now_s(self) -> float:
+        return self._clock.perf_ns() / 1e9
+
+
+def _completed(base: Capture, result: WindowResult, *, ready_ms: float) -> Capture:
+    return replace(
+        base,
+        state="empty" if result.empty else "done",
+        detail="the profiler gave no records back" if result.empty else "",
+        start_unix_ns=result.start_unix_ns,
+        end_unix_ns=result.end_unix_ns,
+        ready_ms=ready_ms,
+        stop_ms=result.stop_ms,
+        trace_bytes=result.trace_bytes,
+    )
+
+
+def _sentence(error: EngineError) -> str:
+    return str(error) or type(error).__name__

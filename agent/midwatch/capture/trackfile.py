@@ -1,0 +1,49 @@
+"""Writing the tracks beside a trace, in small pieces: to encode them at once would hold the GIL for milliseconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import TextIO
+
+from midwatch.model.plain import to_plain
+from midwatch.model.tracks import Tracks
+
+_CHUNK = 100
+_BREATH_S = 0.0002
+
+
+def write_tracks(path: str, tracks: Tracks) -> None:
+    """Write ``tracks`` as one JSON document, that of `to_plain`. Raises `OSError`."""
+    part = f"{path}.part"
+    with open(part, "w", encoding="utf-8", opener=_private) as file:
+        for index, field in enumerate(fields(tracks)):
+            file.write(f"{',' if index else '{'}{json.dumps(field.name)}:")
+            value = getattr(tracks, field.name)
+            if isinstance(value, tuple):
+                _write_list(file, value)
+            else:
+                file.write(_text(value))
+        file.write("}")
+    Path(part).replace(path)
+
+
+def _write_list(file: TextIO, items: tuple[object, ...]) -> None:
+    file.write("[")
+    for start in range(0, len(items), _CHUNK):
+        if start:
+            file.write(",")
+            time.sleep(_BREATH_S)
+        file.write(_text(items[start : start + _CHUNK])[1:-1])
+    file.write("]")
+
+
+def _text(value: object) -> str:
+    return json.dumps(to_plain(value), separators=(",", ":"))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

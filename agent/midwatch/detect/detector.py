@@ -1,0 +1,133 @@
+"""Which requests are spikes: a pure function of the latencies that a route has shown so far, hence replayable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from midwatch.detect.deadline import Deadline, baseline, deadline
+from midwatch.model.spike import Baseline
+from midwatch.requests.sketch import Sketch
+
+GENERATION = 5_000
+"""Requests of one generation. Quantiles come from the present generation and the one before it."""
+_MAX_SHAPES = 256
+_SHAPE_MEDIANS = 3.0
+_SHIFT_MEMORY = 100
+_SHIFT_SHARE = 0.6
+
+
+class Verdict(Enum):
+    """What becomes of one request."""
+
+    NORMAL = "normal"
+    WARMUP = "warmup"
+    """One of the first: silent."""
+    WINDOW = "window"
+    """It met a window of ours: its latency says more about us than about the service."""
+    NEW_SHAPE = "new_shape"
+    """Its inputs have a shape that was not seen before, and it was not slow."""
+    SPIKE = "spike"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """``rule`` and ``limit_ns`` say why a spike is one; "" and 0 otherwise."""
+
+    verdict: Verdict
+    rule: str = ""
+    limit_ns: int = 0
+
+
+class RouteDetector:
+    """Judges the requests of one route, one after another."""
+
+    def __init__(self, *, warmup: int = 20, slo_ms: float = 0.0) -> None:
+        self._warmup_left = warmup
+        self._slo_ms = slo_ms
+        self._now = Sketch()
+        self._before = Sketch()
+        self._shapes: set[str] = set()
+        self._overdue_share = 0.0
+        self._deadline: Deadline | None = None
+        self._refresh_at = 0
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next request belongs to the warm-up."""
+        return self._warmup_left > 0
+
+    @property
+    def limit_ns(self) -> int:
+        """How long a request may take; 0 during warm-up."""
+        return 0 if self.warming_up else self._current().limit_ns
+
+    def baseline(self) -> Baseline:
+        """Return what the route normally does."""
+        return baseline(self._both())
+
+    def judge(self, duration_ns: int, *, shape: str = "", in_window: bool = False) -> Judgement:
+        """Judge the next request and learn from it.
+
+        Args:
+            duration_ns: how long it took.
+            shape: `Workload.key` of its inputs, "" where unknown.
+            in_window: whether it overlapped a window of ours.
+        """
+        new_shape = self._is_new(shape)
+        if self._warmup_left > 0:
+            self._warmup_left -= 1
+            return Judgement(Verdict.WARMUP)
+        if in_window:
+            return Judgement(Verdict.WINDOW)
+        if new_shape:
+            return self._judge_new_shape(duration_ns)
+        limit = self._current()
+        overdue = duration_ns > limit.limit_ns
+        self._overdue_share += (overdue - self._overdue_share) / _SHIFT_MEMORY
+        if not overdue:
+            self._learn(duration_ns)
+            return Judgement(Verdict.NORMAL)
+        if self._overdue_share > _SHIFT_SHARE:
+            self._start_over()
+        return Judgement(Verdict.SPIKE, limit.rule, limit.limit_ns)
+
+    def _judge_new_shape(self, duration_ns: int) -> Judgement:
+        median_ns = self._both().quantile(0.5)
+        limit_ns = int(_SHAPE_MEDIANS * median_ns)
+        if median_ns and duration_ns > limit_ns:
+            return Judgement(Verdict.SPIKE, "new_shape", limit_ns)
+        return Judgement(Verdict.NEW_SHAPE)
+
+    def _is_new(self, shape: str) -> bool:
+        if not shape or shape in self._shapes or len(self._shapes) >= _MAX_SHAPES:
+            return False
+        self._shapes.add(shape)
+        return True
+
+    def _learn(self, duration_ns: int) -> None:
+        if self._now.count >= GENERATION:
+            self._before, self._now = self._now, Sketch()
+        self._now.add(duration_ns)
+
+    def _start_over(self) -> None:
+        """Most of the last hundred were overdue: this is no spike any more but the route's new level."""
+        self._now, self._before = Sketch(), Sketch()
+        self._overdue_share = 0.0
+        self._deadline = None
+
+    def _current(self) -> Deadline:
+        """Return the deadline; it is worked out anew after each tenth more of requests, at most a hundred."""
+        seen = self._now.count + self._before.count
+        if self._deadline is None or seen >= self._refresh_at or self._now.count == 1:
+            self._deadline = deadline(self._both(), self._slo_ms)
+            self._refresh_at = seen + max(1, min(100, seen // 10))
+        return self._deadline
+
+    def _both(self) -> Sketch:
+        if self._before.count == 0:
+            return self._now
+        both = Sketch()
+        both.merge(self._before)
+        both.merge(self._now)
+        return both

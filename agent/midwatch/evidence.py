@@ -1,0 +1,193 @@
+"""Everything that was seen during a request or a window, gathered from those who saw it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from midwatch.clock import Clock
+from midwatch.intake import Intake
+from midwatch.model.capture import Capture
+from midwatch.model.requests import RequestRecord, UnitRecord, Workload
+from midwatch.model.resource import Resource
+from midwatch.model.samples import CompileEvent, GcPause, GpuSample, HostSample
+from midwatch.model.spike import Spike
+from midwatch.model.tracks import ThreadName, Tracks
+from midwatch.requests.ledger import Ledger
+from midwatch.requests.tracker import Mark, Tracker
+from midwatch.requests.units import Unit
+from midwatch.watch.sampler import WindowSampler, WindowSamples
+from midwatch.watch.watchdog import Watchdog
+
+T = TypeVar("T")
+
+_AROUND_NS = 2_000_000_000
+"""Readings of device and host so long before and after a request belong to it: the slow ones come once a second."""
+_MAX_UNITS = 64
+_MAX_REQUESTS = 5_000
+_FINISH_S = 0.5
+_STEP_S = 0.01
+
+Between = Callable[[int, int], "Iterable[T]"]
+"""What was seen between two monotonic times, in nanoseconds."""
+
+
+def _nothing(_start_ns: int, _end_ns: int) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Senses:
+    """What the sensors remember, each by time; a sensor that is off remembers nothing."""
+
+    gc: Between[GcPause] = _nothing
+    compiles: Between[CompileEvent] = _nothing
+    gpu: Between[GpuSample] = _nothing
+    host: Between[HostSample] = _nothing
+
+
+class Evidence:
+    """Gathers. Used by the sampler's thread for spikes and by the profiler thread for windows."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        tracker: Tracker,
+        ledger: Ledger,
+        watch: Watchdog,
+        stacks: WindowSampler,
+        senses: Senses,
+        resource: Callable[[], Resource],
+        redact: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._tracker = tracker
+        self._ledger = ledger
+        self._watch = watch
+        self._stacks = stacks
+        self._senses = senses
+        self._resource = resource
+        self._redact = redact
+        self._record = WindowSamples()
+        self.intake: Intake | None = None
+        """Set once the intake exists: the two need each other."""
+
+    # For a spike
+
+    def testify(self, spike: Spike, mark: Mark) -> Spike:
+        """Return ``spike`` with its evidence."""
+        start_ns, end_ns = mark.start_ns, mark.end_ns or self._clock.perf_ns()
+        seen = self._watch.evidence(mark.request_id)
+        units = self._units(start_ns, end_ns)
+        return replace(
+            spike,
+            samples=seen.samples,
+            locks=seen.locks,
+            gc=tuple(self._senses.gc(start_ns, end_ns)),
+            compiles=tuple(self._senses.compiles(start_ns, end_ns)),
+            units=units[-_MAX_UNITS:],
+            gpu=tuple(self._senses.gpu(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
+            host=tuple(self._senses.host(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
+            has_device=uses_device(),
+        )
+
+    # For a window
+
+    def begin(self) -> None:
+        """Begin to sample stacks."""
+        self._record = WindowSamples()
+        self._stacks.start()
+
+    def end(self) -> None:
+        """End it; may be called again."""
+        record = self._stacks.stop()
+        if record.samples or record.locks:
+            self._record = record
+
+    def finished_since(self, start_ns: int) -> int:
+        """Return how many requests have begun and ended since ``start_ns``."""
+        self._digest()
+        now_ns = self._clock.perf_ns()
+        return sum(mark.start_ns >= start_ns for mark in self._ledger.requests.overlapping(Mark, start_ns, now_ns))
+
+    def tracks(self, capture: Capture, start_ns: int, end_ns: int) -> Tracks:
+        """Return all that was seen between two monotonic times, requests that the window cut included."""
+        requests = self._requests(start_ns, end_ns)
+        route = capture.route or _most_common(request.route for request in requests)
+        intake = self.intake
+        record = self._record
+        capture = replace(
+            capture,
+            route=route,
+            workload=_workload(requests, route),
+            baseline=intake.baseline(route) if intake is not None else capture.baseline,
+        )
+        return Tracks(
+            resource=self._resource(),
+            capture=capture,
+            requests=tuple(requests),
+            units=self._units(start_ns, end_ns),
+            frames=record.frames,
+            stacks=record.stacks,
+            samples=record.samples,
+            gc=tuple(self._senses.gc(start_ns, end_ns)),
+            locks=record.locks,
+            compiles=tuple(self._senses.compiles(start_ns, end_ns)),
+            threads=self._threads(record.threads),
+        )
+
+    def _requests(self, start_ns: int, end_ns: int) -> list[RequestRecord]:
+        """Return the requests that overlap; those in flight get a moment to end, and so their real duration."""
+        limit_ns = self._clock.perf_ns() + int(_FINISH_S * 1e9)
+        while True:
+            running = [mark for mark in self._tracker.in_flight() if mark.start_ns <= end_ns]
+            if not running or self._clock.perf_ns() >= limit_ns:
+                break
+            self._clock.sleep(_STEP_S)
+        self._digest()
+        marks = self._ledger.requests.overlapping(Mark, start_ns, end_ns)[-_MAX_REQUESTS:]
+        seen = {mark.request_id for mark in marks}
+        marks += [mark for mark in running if mark.request_id not in seen]
+        intake = self.intake
+        return [] if intake is None else [intake.record(mark) for mark in marks]
+
+    def _units(self, start_ns: int, end_ns: int) -> tuple[UnitRecord, ...]:
+        units = self._ledger.units.overlapping(Unit, start_ns, end_ns)
+        return tuple(unit.record(self._clock, redact=self._redact) for unit in units)
+
+    def _threads(self, sampled: tuple[ThreadName, ...]) -> tuple[ThreadName, ...]:
+        """Return the threads that were sampled, some of which may have ended, and those that run now."""
+        known = {thread.ident: thread for thread in sampled}
+        for thread in threading.enumerate():
+            ident = thread.ident or 0
+            known.setdefault(ident, ThreadName(thread.native_id or 0, ident, "" if self._redact else thread.name))
+        return tuple(known.values())
+
+    def _digest(self) -> None:
+        if self.intake is not None:
+            self.intake.digest()
+
+
+def uses_device() -> bool:
+    """Return whether the service has used CUDA. Asks torch nothing that would initialise it."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    is_initialized = getattr(cuda, "is_initialized", None)
+    return bool(is_initialized()) if is_initialized is not None else False
+
+
+def _most_common(routes: Iterable[str]) -> str:
+    counts = Counter(routes).most_common(1)
+    return counts[0][0] if counts else ""
+
+
+def _workload(requests: list[RequestRecord], route: str) -> Workload:
+    """Return the workload that most requests of the route had."""
+    counts = Counter(request.workload for request in requests if request.route == route and request.workload.inputs)
+    found = counts.most_common(1)
+    return found[0][0] if found else Workload()

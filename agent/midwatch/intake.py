@@ -1,0 +1,179 @@
+"""What becomes of finished requests: statistics of their route, the ledger, and a spike where one was too slow."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from midwatch.clock import Clock
+from midwatch.config import Settings
+from midwatch.detect.detector import Judgement, RouteDetector, Verdict
+from midwatch.detect.gate import SpikeGate
+from midwatch.detect.windows import WindowLog
+from midwatch.drops import drops
+from midwatch.guard import guard
+from midwatch.model.order import CaptureOrder
+from midwatch.model.plain import to_plain
+from midwatch.model.requests import RequestRecord, RouteStats
+from midwatch.model.spike import Baseline, Spike
+from midwatch.requests.ledger import Ledger
+from midwatch.requests.records import Recorder
+from midwatch.requests.stats import RouteInterval
+from midwatch.requests.tracker import Mark, Tracker
+from midwatch.requests.units import Units
+
+BREATH_S = 0.0002
+_BATCH = 100
+"""Marks handled before the thread lets go of the GIL: some hundred microseconds. A thread that needs the GIL would
+otherwise wait out the switch interval of 5 ms, and that thread is serving a request."""
+_HUNG_NS = 10_000_000_000
+_SHORTEST_S = 0.3
+_LONGEST_S = 1.0
+
+
+class Witnesses(Protocol):
+    """Gathers what the sensors and the watchdog saw during one request."""
+
+    def testify(self, spike: Spike, mark: Mark) -> Spike:
+        """Return ``spike`` with its evidence."""
+        ...
+
+
+class RouteBook:
+    """All that is kept of one route."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.detector = RouteDetector(warmup=settings.warmup_requests, slo_ms=settings.slo_ms)
+        self.interval = RouteInterval()
+        self.gate = SpikeGate()
+
+
+class Intake:
+    """Takes in what the tracker has finished. `digest` may be called from any of the agent's threads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        *,
+        tracker: Tracker,
+        units: Units,
+        ledger: Ledger,
+        windows: WindowLog,
+        witnesses: Witnesses,
+        send: Callable[[dict[str, Any]], bool],
+        offer_window: Callable[[CaptureOrder], bool],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tracker = tracker
+        self._units = units
+        self._ledger = ledger
+        self._windows = windows
+        self._witnesses = witnesses
+        self._send = send
+        self._offer_window = offer_window
+        self._recorder = Recorder(clock, redact=settings.redact)
+        self._lock = threading.Lock()
+        self._books: dict[str, RouteBook] = {}
+        self._interval_unix_ns = clock.unix_ns()
+        self._hung: set[int] = set()
+        self.requests = 0
+        self.spikes = 0
+
+    def digest(self) -> None:
+        """Take in all requests and units that have finished."""
+        with self._lock:
+            for unit in self._units.drain():
+                self._ledger.units.add(unit)
+            while marks := self._tracker.drain(_BATCH):
+                for mark in marks:
+                    with guard.at("intake.request"):
+                        self._take(mark)
+                if len(marks) == _BATCH:
+                    time.sleep(BREATH_S)
+
+    def look_for_hung(self) -> None:
+        """Tell of requests that have been overdue for ten seconds and still run: they may never end."""
+        now_ns = self._clock.perf_ns()
+        for mark in self._tracker.in_flight():
+            if mark.deadline_ns and now_ns > mark.deadline_ns + _HUNG_NS and mark.request_id not in self._hung:
+                self._hung.add(mark.request_id)
+                with self._lock:
+                    book = self._book(mark.route.name)
+                    self._spike(mark, book, Judgement(Verdict.SPIKE, "slo", mark.deadline_ns - mark.start_ns))
+
+    def take_stats(self) -> list[RouteStats]:
+        """Return what each route did since the last call."""
+        with self._lock:
+            start_unix_ns, self._interval_unix_ns = self._interval_unix_ns, self._clock.unix_ns()
+            taken = [
+                book.interval.take(name, start_unix_ns, self._interval_unix_ns) for name, book in self._books.items()
+            ]
+        return [stats for stats in taken if stats is not None]
+
+    def baseline(self, route: str) -> Baseline:
+        """Return what the route normally does."""
+        with self._lock:
+            book = self._books.get(route)
+            return Baseline() if book is None else book.detector.baseline()
+
+    def warmed_up(self) -> bool:
+        """Whether any route is past its warm-up."""
+        with self._lock:
+            return any(not book.detector.warming_up for book in self._books.values())
+
+    def record(self, mark: Mark) -> RequestRecord:
+        """Return the record of a request."""
+        return self._recorder.request(mark)
+
+    def _book(self, route: str) -> RouteBook:
+        book = self._books.get(route)
+        if book is None:
+            book = self._books[route] = RouteBook(self._settings)
+        return book
+
+    def _take(self, mark: Mark) -> None:
+        self.requests += 1
+        self._ledger.requests.add(mark)
+        self._units.explain(mark, self._ledger.units)
+        book = self._book(mark.route.name)
+        extra = mark.extra
+        judgement = book.detector.judge(
+            mark.end_ns - mark.start_ns,
+            shape=extra.workload.key if extra is not None and extra.workload is not None else "",
+            in_window=bool(self._windows.overlapping(mark.start_ns, mark.end_ns)),
+        )
+        mark.route.limit_ns = book.detector.limit_ns
+        spike = judgement.verdict is Verdict.SPIKE
+        told = mark.request_id in self._hung
+        book.interval.add(mark, warmup=judgement.verdict is Verdict.WARMUP, spike=spike)
+        if told:
+            self._hung.discard(mark.request_id)
+        elif spike:
+            self._spike(mark, book, judgement)
+
+    def _spike(self, mark: Mark, book: RouteBook, judgement: Judgement) -> None:
+        self.spikes += 1
+        now_ns = self._clock.perf_ns()
+        if not book.gate.admit(now_ns):
+            drops.drop("spike_rate")
+            return
+        spike_id = os.urandom(8).hex()
+        seconds = 0.0
+        if judgement.rule != "new_shape":
+            seconds = book.gate.window_seconds(now_ns, least_s=_SHORTEST_S, most_s=_LONGEST_S)
+        order = CaptureOrder(os.urandom(8).hex(), "spike", seconds, spike_id=spike_id, route=mark.route.name)
+        opens = seconds > 0 and self._offer_window(order)
+        spike = Spike(
+            spike_id=spike_id,
+            request=self._recorder.request(mark),
+            deadline_ms=judgement.limit_ns / 1e6,
+            rule=judgement.rule,
+            baseline=book.detector.baseline(),
+            capture_id=order.capture_id if opens else "",
+        )
+        self._send({"t": "spike", "spike": to_plain(self._witnesses.testify(spike, mark))})

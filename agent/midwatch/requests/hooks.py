@@ -1,0 +1,100 @@
+"""The lasting hooks on one root module. They must survive what people do to modules: copy, pickle, compile, trace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from types import CodeType
+from typing import Any
+
+from midwatch.guard import guard
+from midwatch.requests.units import Units
+
+
+class _Hook:
+    """A forward hook. A copy of the module shares it; a pickle of the module does not know Midwatch."""
+
+    __slots__ = ("_units",)
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        # `nullcontext().__exit__` takes any three arguments and returns None: as a hook it does nothing, and it can
+        # be loaded where Midwatch is not installed.
+        return getattr, (nullcontext(), "__exit__")
+
+    def __copy__(self) -> _Hook:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
+        return self
+
+
+class EnterHook(_Hook):
+    """Before the forward of a root module."""
+
+    __slots__ = ()
+
+    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Note that the call begins. Changes nothing of it."""
+        prior = _pause_dynamo()
+        try:
+            self._units.enter(module, args, kwargs)
+        except Exception as error:
+            guard.failed("units.enter", error)
+        finally:
+            _resume_dynamo(prior)
+
+
+class LeaveHook(_Hook):
+    """After it, also where it raised."""
+
+    __slots__ = ()
+
+    def __call__(self, module: Any, _args: tuple[Any, ...], _result: Any) -> None:
+        """Note that the call has ended. Changes nothing of its result."""
+        prior = _pause_dynamo()
+        try:
+            self._units.leave(module)
+        except Exception as error:
+            guard.failed("units.leave", error)
+        finally:
+            _resume_dynamo(prior)
+
+
+def dynamo_must_skip() -> None:
+    """Have Dynamo leave the two hooks alone; call it once `torch._dynamo` is imported.
+
+    While compiled code is entered, Dynamo looks at every new frame, the hooks' too, and would compile them: a graph
+    for nothing, with a warning. The hooks themselves are put on its list of code to skip; what they call is hidden
+    by pausing it meanwhile.
+    """
+    frames = sys.modules.get("torch._C._dynamo.eval_frame")
+    if frames is None:
+        return
+    for code in (EnterHook.__call__.__code__, LeaveHook.__call__.__code__):
+        _skip(frames, code)
+
+
+def _skip(frames: Any, code: CodeType) -> None:
+    if hasattr(frames, "set_code_exec_strategy"):
+        action = frames._FrameAction  # noqa: SLF001 - Dynamo's own switch, there is no public one
+        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(action.SKIP, action.DEFAULT))  # noqa: SLF001
+    elif hasattr(frames, "skip_code"):
+        frames.skip_code(code)
+
+
+_NO_DYNAMO = object()
+
+
+def _pause_dynamo() -> Any:
+    if "torch._dynamo" not in sys.modules:
+        return _NO_DYNAMO
+    return sys.modules["torch._C._dynamo.eval_frame"].set_eval_frame(None)
+
+
+def _resume_dynamo(prior: Any) -> None:
+    if prior is not _NO_DYNAMO:
+        sys.modules["torch._C._dynamo.eval_frame"].set_eval_frame(prior)

@@ -1,0 +1,161 @@
+"""Finding root modules: those whose call is the outermost module call on its thread.
+
+A global forward-pre hook finds them at their first call and is then taken away again, since it costs some microseconds
+for each call of every submodule. Compiled modules warn while a global hook is there, and Dynamo guards on its absence;
+so from the import of `torch._dynamo` on the roots are found by looking at the threads' stacks, once a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from types import FrameType
+from typing import Any
+
+from midwatch.clock import Clock
+from midwatch.guard import guard
+from midwatch.model.status import Part
+from midwatch.requests.hooks import EnterHook, LeaveHook, dynamo_must_skip
+from midwatch.requests.units import Units, name_of
+
+_MAX_ROOTS = 32
+"""A service in which more modules than that are outermost has no root: its forward is a plain function."""
+_QUIET_CALLS = 200
+_QUIET_NS = 30_000_000_000
+_AGAIN_NS = 300_000_000_000
+_MAX_FRAMES = 400
+
+
+class Roots:
+    """Finds root modules and keeps hooks on them."""
+
+    def __init__(self, clock: Clock, units: Units) -> None:
+        self._clock = clock
+        self._units = units
+        self._enter = EnterHook(units)
+        self._leave = LeaveHook(units)
+        self._lock = threading.Lock()
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._names: dict[str, None] = {}
+        self._handles: list[Any] = []
+        self._global: Any = None
+        self._call_code: Any = None
+        self._armed_ns = 0
+        self._quiet = 0
+        self._detail = "torch is not imported yet"
+        self._fragmented = False
+
+    def start(self) -> None:
+        """Begin to look. Call it once torch is imported; does nothing before."""
+        module = sys.modules.get("torch.nn.modules.module")
+        if module is None:
+            return
+        self._call_code = module.Module._call_impl.__code__  # noqa: SLF001 - the frame that every call has
+        self._detail = "no root module has been called yet"
+        if "torch._dynamo" in sys.modules:
+            self.dynamo_imported()
+        else:
+            self._arm()
+
+    def stop(self) -> None:
+        """Take all hooks away."""
+        self._disarm()
+        with self._lock:
+            handles, self._handles = self._handles, []
+            self._known.clear()
+        for handle in handles:
+            handle.remove()
+        self._call_code = None
+
+    def status(self) -> Part:
+        """Say which root modules are known."""
+        if self._fragmented:
+            return Part("units", "unavailable", f"over {_MAX_ROOTS} modules are called from outside of any module")
+        if not self._names:
+            return Part("units", "on", self._detail)
+        mode = "; each is taken as a request, since nothing marks any" if self._units.as_requests else ""
+        return Part("units", "on", f"root modules: {', '.join(self._names)}{mode}")
+
+    def tick(self, now_ns: int) -> None:
+        """Look again from time to time: models are replaced. Call it about once a second."""
+        if self._call_code is None or self._fragmented:
+            return
+        if "torch._dynamo" in sys.modules:
+            self._look_at_stacks()
+        elif self._global is not None:
+            if self._names and now_ns - self._armed_ns > _QUIET_NS:
+                self._disarm()
+        elif now_ns - self._armed_ns > _AGAIN_NS:
+            self._arm()
+
+    def dynamo_imported(self) -> None:
+        """Make way for Dynamo."""
+        self._disarm()
+        dynamo_must_skip()
+
+    def adopt(self, module: Any) -> bool:
+        """Put the lasting hooks on ``module``, unless it has them. Return whether it is new."""
+        with self._lock:
+            if module in self._known or self._fragmented:
+                return False
+            if len(self._known) >= _MAX_ROOTS:
+                self._fragmented = True
+            else:
+                self._known.add(module)
+                self._names[name_of(module)] = None
+                self._handles.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
+                self._handles.append(module.register_forward_hook(self._leave, always_call=True))
+                return True
+        self.stop()
+        return False
+
+    def _arm(self) -> None:
+        register = sys.modules["torch.nn.modules.module"].register_module_forward_pre_hook
+        self._quiet = 0
+        self._armed_ns = self._clock.perf_ns()
+        self._global = register(self._seen)
+
+    def _disarm(self) -> None:
+        handle, self._global = self._global, None
+        if handle is not None:
+            handle.remove()
+
+    def _seen(self, module: Any, args: tuple[Any, ...]) -> None:
+        """The global hook: some module is being called."""
+        try:
+            if self._units.inside():
+                return
+            if module in self._known:
+                self._quiet += 1
+                if self._quiet >= _QUIET_CALLS:
+                    self._disarm()
+                return
+            root = self._outermost(sys._getframe(1))  # noqa: SLF001 - the one way to one's own callers
+            # Hooks put on a module in the middle of its call take effect with the next one, but for the hook at its
+            # end. So the very first call is begun here.
+            if root is not None and self.adopt(root) and root is module:
+                self._units.enter(module, args, {})
+        except Exception as error:
+            guard.failed("roots.seen", error)
+
+    def _outermost(self, frame: FrameType | None) -> Any:
+        """Return the module whose call is the outermost one on this stack, or None."""
+        root = None
+        for _ in range(_MAX_FRAMES):
+            if frame is None:
+                return root
+            if frame.f_code is self._call_code:
+                root = frame.f_locals.get("self")
+            frame = frame.f_back
+        return None
+
+    def _look_at_stacks(self) -> None:
+        own = threading.get_ident()
+        for ident, frame in sys._current_frames().items():  # noqa: SLF001
+            if ident != own:
+                root = self._outermost(frame)
+                if root is not None:
+                    self.adopt(root)
+            time.sleep(0)

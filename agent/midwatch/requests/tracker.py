@@ -1,0 +1,307 @@
+"""Requests in flight. `Tracker.begin` and `Tracker.end` run inside every request of the service, so they do little:
+no lock, no formatting, no allocation beyond the mark. All else happens later, when finished marks are drained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import threading
+from collections import deque
+from contextvars import ContextVar, Token
+from typing import Any
+
+from midwatch.clock import Clock
+from midwatch.drops import drops
+from midwatch.guard import guard
+from midwatch.model.requests import Workload
+
+OTHER = "other"
+MAX_ROUTES = 256
+"""Routes are templates; a service with more has made one from values, and they must not leave the process."""
+_MAX_FINISHED = 65_536
+_UNIT_THREAD_NS = 10_000_000_000
+
+_modules = sys.modules
+
+
+class Route:
+    """A route's name, and how long its requests may take; ``limit_ns`` is 0 while it has no deadline."""
+
+    __slots__ = ("limit_ns", "name")
+
+    def __init__(self, name: str, limit_ns: int = 0) -> None:
+        self.name = name
+        self.limit_ns = limit_ns
+
+
+class Here(threading.local):
+    """What is the same for all marks of one thread. Asking the kernel for the thread's id at each mark costs more."""
+
+    def __init__(self) -> None:
+        self.ident = threading.get_ident()
+        self.native_id = threading.get_native_id()
+        self.name = threading.current_thread().name
+
+
+class Extra:
+    """What few requests have; kept apart so that a mark stays small."""
+
+    __slots__ = ("notes", "trace_id", "workload")
+
+    def __init__(self) -> None:
+        self.trace_id = ""
+        self.notes: dict[str, str] = {}
+        self.workload: Workload | None = None
+
+
+class Mark:
+    """One request, from begin to end. Times are `Clock.perf_ns`; ``end_ns`` is 0 while it runs."""
+
+    __slots__ = (
+        "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async", "request_id",
+        "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
+    )  # fmt: skip
+
+    request_id: int
+    route: Route
+    start_ns: int
+    end_ns: int
+    deadline_ns: int
+    """When it becomes overdue; 0 where its route has no deadline."""
+    thread_ident: int
+    thread_id: int
+    thread_name: str
+    is_async: bool
+    cpu_ns: int
+    """While it runs, what the counter showed at the beginning; then the difference. The next two likewise."""
+    gc_ns: int
+    compiles: int
+    in_flight: int
+    depth: int
+    """How many times the mark that began it has been entered again inside of it."""
+    status: str
+    extra: Extra | None
+    token: Token[Mark | None] | None
+
+    @property
+    def details(self) -> Extra:
+        """The rare fields, made when first asked for."""
+        if self.extra is None:
+            self.extra = Extra()
+        return self.extra
+
+
+class Tracker:
+    """Knows the requests in flight, hands out the finished ones, and wakes those who wait for either."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._perf_ns = clock.perf_ns
+        self._cpu_ns = clock.cpu_ns
+        self._here = Here()
+        self._ids = itertools.count(1)
+        self._open: dict[int, Mark] = {}
+        self._current: ContextVar[Mark | None] = ContextVar("midwatch_request", default=None)
+        self._finished: deque[Mark] = deque()
+        self._routes: dict[str, Route] = {OTHER: Route(OTHER)}
+        self._routes_lock = threading.Lock()
+        self._arrival = threading.Event()
+        self._asleep = False
+        self._unit_seen: dict[int, int] = {}
+        self.off = False
+        """True in a forked child and after the end: marks do nothing."""
+        self.default_limit_ns = 0
+        """Deadline of a route that is new after the warm-up of the process; 0 for none."""
+        self.on_overdue = threading.Event()
+        """Set whenever a request ended past its deadline."""
+        self.gc_ns = 0
+        self.compiles = 0
+        self.marked = False
+        """Whether anything but a unit has ever begun a request here."""
+
+    # In the request itself
+
+    def begin(self, name: str, *, is_async: bool | None = None, bind: bool = True, marked: bool = True) -> Mark | None:
+        """Begin a request; None where it is part of one that is open in this context, or marks are off.
+
+        ``bind`` makes it the current request of this context. ``is_async`` is found out where it is not given.
+        ``marked`` is False for a unit that stands in for a request.
+        """
+        if self.off:
+            return None
+        outer = self._current.get()
+        if outer is not None and outer.end_ns == 0:
+            return None
+        if is_async is None:
+            asyncio = _modules.get("asyncio.events")
+            is_async = asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - the cheap way
+        here = self._here
+        if marked:
+            self.marked = True
+        mark = Mark()
+        mark.route = route = self._routes.get(name) or self._add_route(name)
+        mark.request_id = request_id = next(self._ids)
+        mark.thread_ident = here.ident
+        mark.thread_id = here.native_id
+        mark.thread_name = here.name
+        mark.is_async = is_async
+        mark.end_ns = mark.depth = 0
+        mark.status = "running"
+        mark.extra = None
+        mark.gc_ns = self.gc_ns
+        mark.compiles = self.compiles
+        mark.cpu_ns = 0 if is_async else self._cpu_ns()
+        mark.token = self._current.set(mark) if bind else None
+        mark.start_ns = start_ns = self._perf_ns()
+        mark.deadline_ns = start_ns + route.limit_ns if route.limit_ns else 0
+        mark.in_flight = len(self._open) + 1
+        self._open[request_id] = mark
+        if self._asleep:
+            self._arrival.set()
+        return mark
+
+    def end(self, mark: Mark, status: str = "ok") -> None:
+        """End a request; a second end of the same one does nothing."""
+        end_ns = self._perf_ns()
+        if self._open.pop(mark.request_id, None) is None:
+            return
+        if mark.is_async or mark.thread_ident != self._here.ident:
+            mark.cpu_ns = 0
+        else:
+            mark.cpu_ns = self._cpu_ns() - mark.cpu_ns
+        mark.gc_ns = self.gc_ns - mark.gc_ns
+        mark.compiles = self.compiles - mark.compiles
+        mark.status = status
+        mark.end_ns = end_ns
+        if mark.token is not None:
+            # A ValueError: ended in another context than the one that began it (a generator closed elsewhere). The
+            # old context then keeps an ended mark, which `begin` ignores.
+            with contextlib.suppress(ValueError):
+                self._current.reset(mark.token)
+            mark.token = None
+        if self.off:
+            return
+        if len(self._finished) < _MAX_FINISHED:
+            self._finished.append(mark)
+        else:
+            drops.drop("finished_queue_full")
+        if mark.deadline_ns and end_ns > mark.deadline_ns:
+            self.on_overdue.set()
+
+    def current(self) -> Mark | None:
+        """Return the open request of this context, if any."""
+        mark = self._current.get()
+        return None if mark is None or mark.end_ns else mark
+
+    def bind(self, mark: Mark) -> Token[Mark | None]:
+        """Make ``mark`` the current request of this context, for a stretch; `unbind` ends it."""
+        return self._current.set(mark)
+
+    def unbind(self, token: Token[Mark | None]) -> None:
+        """End what `bind` began."""
+        self._current.reset(token)
+
+    def rename(self, mark: Mark, name: str) -> None:
+        """Give an open request the route that became known only after its begin."""
+        mark.route = route = self._routes.get(name) or self._add_route(name)
+        mark.deadline_ns = mark.start_ns + route.limit_ns if route.limit_ns else 0
+
+    # For the agent's own threads
+
+    def in_flight(self) -> list[Mark]:
+        """Return a snapshot of the requests in flight."""
+        for _ in range(8):
+            # A RuntimeError: it changed size, since somebody began or ended meanwhile.
+            with contextlib.suppress(RuntimeError):
+                return list(self._open.values())
+        return []
+
+    def wait_for_request(self, timeout_s: float | None) -> bool:
+        """Block while nothing is in flight, at most ``timeout_s``; return whether something is."""
+        self._arrival.clear()
+        # In this order: `begin` first adds its mark and then looks at the flag.
+        self._asleep = True
+        if not self._open:
+            self._clock.wait(self._arrival, timeout_s)
+        self._asleep = False
+        return bool(self._open)
+
+    def wake(self) -> None:
+        """Rouse whoever blocks in `wait_for_request`."""
+        self._arrival.set()
+
+    def drain(self, limit: int = 1 << 30) -> list[Mark]:
+        """Take out finished requests, the oldest first."""
+        marks: list[Mark] = []
+        while self._finished and len(marks) < limit:
+            marks.append(self._finished.popleft())
+        return marks
+
+    def unit_ran(self, thread_ident: int, now_ns: int) -> None:
+        """Note that this thread runs units."""
+        self._unit_seen[thread_ident] = now_ns
+
+    def unit_threads(self) -> frozenset[int]:
+        """Return the idents of the threads that ran a unit within the last ten seconds."""
+        since_ns = self._perf_ns() - _UNIT_THREAD_NS
+        seen = self._unit_seen.copy()
+        for ident, at_ns in seen.items():
+            if at_ns < since_ns:
+                self._unit_seen.pop(ident, None)
+        return frozenset(ident for ident, at_ns in seen.items() if at_ns >= since_ns)
+
+    def route(self, name: str) -> Route:
+        """Return the route of this name, or `OTHER` where there are too many."""
+        return self._routes.get(name) or self._add_route(name)
+
+    def add_gc(self, duration_ns: int) -> None:
+        """Count a garbage collection: it holds the GIL, so it held every request in flight."""
+        self.gc_ns += duration_ns
+
+    def add_compile(self) -> None:
+        """Count a compilation."""
+        self.compiles += 1
+
+    def count(self) -> int:
+        """Return how many requests are in flight."""
+        return len(self._open)
+
+    def _add_route(self, name: str) -> Route:
+        with self._routes_lock:
+            if len(self._routes) > MAX_ROUTES:
+                return self._routes[OTHER]
+            return self._routes.setdefault(name, Route(name, self.default_limit_ns))
+
+
+_tracker: Tracker | None = None
+
+
+def install(tracker: Tracker | None) -> None:
+    """Set the tracker that the public marks go to; None makes them do nothing."""
+    global _tracker
+    _tracker = tracker
+
+
+def installed() -> Tracker | None:
+    """Return the tracker that the public marks go to."""
+    return _tracker
+
+
+def safe_end(tracker: Tracker, mark: Mark, status: str) -> None:
+    """End a request under the guard."""
+    try:
+        tracker.end(mark, status)
+    except Exception as error:
+        guard.failed("tracker.end", error)
+
+
+def status_of(error_type: type[BaseException] | None) -> str:
+    """Return the status of a request that an exception of this type ended."""
+    if error_type is None or issubclass(error_type, (GeneratorExit, StopIteration, StopAsyncIteration)):
+        return "ok"
+    cancelled: Any = getattr(_modules.get("asyncio.exceptions"), "CancelledError", None)
+    if cancelled is not None and issubclass(error_type, cancelled):
+        return "cancelled"
+    return "error"

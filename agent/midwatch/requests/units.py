@@ -1,0 +1,182 @@
+"""Units: outermost calls of root modules, on any thread. `enter` and `leave` run in the service's own threads."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from midwatch.clock import Clock
+from midwatch.drops import drops
+from midwatch.guard import guard
+from midwatch.model.requests import UnitRecord, Workload
+from midwatch.requests.ledger import Ring
+from midwatch.requests.tracker import Mark, Tracker
+from midwatch.requests.workload import describe
+
+_MAX_FINISHED = 16_384
+_MANY = 20
+_LONG_NS = 5_000_000_000
+
+
+class Unit:
+    """One call of a root module; times are `Clock.perf_ns`."""
+
+    __slots__ = (
+        "end_ns", "mark", "name", "owner", "requests", "start_ns", "thread_id", "thread_ident", "thread_name",
+        "unit_id", "workload",
+    )  # fmt: skip
+
+    unit_id: int
+    name: str
+    start_ns: int
+    end_ns: int
+    thread_id: int
+    thread_ident: int
+    thread_name: str
+    requests: int
+    owner: Mark | None
+    """The request in whose context it ran, where there is one."""
+    mark: Mark | None
+    """The request that it is by itself, where nothing else marks requests."""
+    workload: Workload
+
+    def record(self, clock: Clock, *, redact: bool = False) -> UnitRecord:
+        """Return the unit as a value."""
+        return UnitRecord(
+            unit_id=self.unit_id,
+            name=self.name,
+            start_unix_ns=clock.to_unix(self.start_ns),
+            duration_ns=self.end_ns - self.start_ns,
+            thread_id=self.thread_id,
+            thread_ident=self.thread_ident,
+            thread_name="" if redact else self.thread_name,
+            requests=self.requests,
+            workload=self.workload,
+        )
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, Unit | None]] = []
+        """Root modules entered on this thread, by id; a nested one has no unit."""
+        self.ident = threading.get_ident()
+        self.native_id = threading.get_native_id()
+        self.name = threading.current_thread().name
+
+
+class Units:
+    """Follows the calls of root modules."""
+
+    def __init__(self, clock: Clock, tracker: Tracker) -> None:
+        self._perf_ns = clock.perf_ns
+        self._tracker = tracker
+        self._here = _Here()
+        self._ids = itertools.count(1)
+        self._finished: deque[Unit] = deque()
+        self._first_ns = 0
+        self._begun = 0
+        self.as_requests = False
+        """Whether units are taken as requests, since nothing marks any."""
+
+    def inside(self) -> bool:
+        """Whether this thread is inside a known root module."""
+        return bool(self._here.calls)
+
+    def enter(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A root module's forward begins."""
+        if self._tracker.off or _tracing():
+            return
+        calls = self._here.calls
+        if calls:
+            if all(key != id(module) for key, _ in calls):
+                calls.append((id(module), None))
+                return
+            # It is entered anew without having been left: an exception that is no Exception passed through it.
+            drops.drop("unit_unclosed", len(calls))
+            calls.clear()
+        calls.append((id(module), self._begin(module, args, kwargs)))
+
+    def leave(self, module: Any) -> None:
+        """A root module's forward has ended, or raised."""
+        calls = self._here.calls
+        while calls:
+            key, unit = calls.pop()
+            if unit is not None:
+                self._finish(unit)
+            if key == id(module):
+                return
+
+    def drain(self) -> list[Unit]:
+        """Take out finished units, the oldest first."""
+        units: list[Unit] = []
+        while self._finished:
+            units.append(self._finished.popleft())
+        return units
+
+    def explain(self, mark: Mark, ring: Ring) -> None:
+        """Give a request without a unit in its own context the workload of the last one that it overlapped."""
+        if mark.extra is not None and mark.extra.workload is not None:
+            return
+        overlapping = ring.overlapping(Unit, mark.start_ns, mark.end_ns)
+        if overlapping:
+            mark.details.workload = overlapping[-1].workload
+
+    def _begin(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unit:
+        tracker, here = self._tracker, self._here
+        unit = Unit()
+        unit.unit_id = next(self._ids)
+        unit.name = name_of(module)
+        unit.thread_ident, unit.thread_id, unit.thread_name = here.ident, here.native_id, here.name
+        unit.workload = describe(args, kwargs)
+        self._begun += 1
+        unit.mark = tracker.begin(unit.name, marked=False) if self._stand_in() else None
+        unit.owner = owner = tracker.current()
+        unit.requests = 1 if owner is not None else tracker.count()
+        if owner is not None and owner.details.workload is None:
+            owner.details.workload = unit.workload
+        unit.start_ns = self._perf_ns()
+        tracker.unit_ran(here.ident, unit.start_ns)
+        return unit
+
+    def _finish(self, unit: Unit) -> None:
+        unit.end_ns = self._perf_ns()
+        if unit.mark is not None:
+            self._tracker.end(unit.mark)
+        if unit.owner is None:
+            unit.requests = max(unit.requests, self._tracker.count())
+        self._tracker.unit_ran(unit.thread_ident, unit.end_ns)
+        if len(self._finished) < _MAX_FINISHED:
+            self._finished.append(unit)
+        else:
+            drops.drop("unit_queue_full")
+
+    def _stand_in(self) -> bool:
+        """Whether this unit is a request by itself: many units over some seconds, and nothing ever marked a request."""
+        if self._tracker.marked:
+            self.as_requests = False
+        elif not self.as_requests:
+            now_ns = self._perf_ns()
+            self._first_ns = self._first_ns or now_ns
+            self.as_requests = self._begun >= _MANY and now_ns - self._first_ns >= _LONG_NS
+        return self.as_requests
+
+
+def name_of(module: Any) -> str:
+    """Return the class name of a module, of the one inside where `torch.compile` has wrapped it."""
+    return type(getattr(module, "_orig_mod", module)).__name__
+
+
+def _tracing() -> bool:
+    """Whether `torch.jit` is tracing: reading a shape would become part of the traced graph."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    try:
+        return torch._C._get_tracing_state() is not None  # noqa: SLF001 - there is no public way
+    except AttributeError as error:
+        guard.failed("units.tracing", error)
+        return False

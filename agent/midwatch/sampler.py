@@ -1,0 +1,71 @@
+"""The agent's background thread: it digests finished requests, ticks the sensors, and reports once a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from midwatch.clock import Clock
+from midwatch.guard import guard
+
+_SECOND_NS = 1_000_000_000
+_DIGEST_NS = 250_000_000
+"""Deadlines are learnt, and spikes without a deadline found, within this time."""
+
+
+class Ticking(Protocol):
+    """A sensor that looks at something from time to time."""
+
+    name: str
+    period_s: float
+    """How often it wants to be ticked, in seconds; 0.0 for never."""
+
+    def tick(self, now_ns: int) -> None:
+        """Look; ``now_ns`` is the monotonic time."""
+        ...
+
+
+class Sampler:
+    """One turn at a time: wait until a request was overdue or something is due, then do it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        wake: threading.Event,
+        digest: Callable[[], None],
+        each_second: Sequence[tuple[str, Callable[[int], object]]],
+        sensors: Sequence[Ticking],
+    ) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._digest = digest
+        self._each_second = each_second
+        self._sensors = [(sensor, int(sensor.period_s * 1e9)) for sensor in sensors if sensor.period_s > 0]
+        self._due_ns = {sensor.name: 0 for sensor, _ in self._sensors}
+        self._second_ns = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Take turns until ``stop`` is set (set ``wake`` too)."""
+        while not stop.is_set():
+            self._clock.wait(self._wake, self._left_s())
+            self._wake.clear()
+            self.turn(self._clock.perf_ns())
+
+    def turn(self, now_ns: int) -> None:
+        """Do what is due."""
+        guard.call("sampler.digest", self._digest, default=None)
+        for sensor, period_ns in self._sensors:
+            if now_ns >= self._due_ns[sensor.name]:
+                self._due_ns[sensor.name] = now_ns + period_ns
+                guard.call(f"sensor.{sensor.name}", sensor.tick, now_ns, default=None)
+        if now_ns >= self._second_ns:
+            self._second_ns = now_ns + _SECOND_NS
+            for name, task in self._each_second:
+                guard.call(f"sampler.{name}", task, now_ns, default=None)
+
+    def _left_s(self) -> float:
+        now_ns = self._clock.perf_ns()
+        due_ns = min([self._second_ns, now_ns + _DIGEST_NS, *self._due_ns.values()])
+        return max(0.0, (due_ns - now_ns) / 1e9)
