@@ -34,7 +34,7 @@ from midwatch_proto.v1 import (
     trace_pb2,
 )
 
-from midwatch.model import capture, finding, incident, requests, resource, samples, site, spike, status, trace
+from midwatch.model import capture, finding, incident, order, requests, resource, samples, site, spike, status, trace
 
 T = TypeVar("T")
 
@@ -46,6 +46,7 @@ _MODULES: tuple[tuple[ModuleType, ModuleType], ...] = (
     (spike, spike_pb2),
     (status, status_pb2),
     (trace, trace_pb2),
+    (order, capture_pb2),
     (capture, capture_pb2),
     (finding, finding_pb2),
     (incident, incident_pb2),
