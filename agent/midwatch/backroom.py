@@ -33,6 +33,11 @@ from midwatch.requests.tracker import Tracker
 from midwatch.requests.units import Units
 from midwatch.sampler import Sampler
 from midwatch.senses import SensorRack
+from midwatch.sensors.allocator import AllocatorSensor
+from midwatch.sensors.compile import CompileSensor
+from midwatch.sensors.gc import GcSensor
+from midwatch.sensors.nvml import NvmlSensor
+from midwatch.sensors.process import ProcessSensor
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.sampler import WindowSampler
 from midwatch.watch.stacks import Stacks
@@ -71,14 +76,19 @@ class Backroom:
         ledger, windows = Ledger(), WindowLog()
         self._link = Link(settings, self._resource, clock)
         self._watchdog = Watchdog(tracker, stacks, probe, clock, tick_ms=settings.watch_tick_ms, redact=settings.redact)
-        self._rack = SensorRack(())
+        gc, compiles = GcSensor(stacks, clock, tracker.add_gc), CompileSensor(clock, tracker.add_compile)
+        allocator = AllocatorSensor()
+        self._process = ProcessSensor(clock, allocator.take)
+        self._nvml = NvmlSensor(clock, hz=settings.gpu_hz, urgent=tracker.overdue)
+        # The allocator first: the process's samples carry its counts.
+        self._rack = SensorRack((gc, compiles, allocator, self._process, self._nvml))
         self._evidence = Evidence(
             clock,
             tracker=tracker,
             ledger=ledger,
             watch=self._watchdog,
             stacks=WindowSampler(tracker, stacks, probe, clock, hz=settings.window_hz, redact=settings.redact),
-            senses=Senses(),
+            senses=Senses(gc.between, compiles.between, self._nvml.between, self._process.between),
             resource=lambda: self._resource,
             redact=settings.redact,
         )
@@ -169,9 +179,12 @@ class Backroom:
         )
 
     def _torch_imported(self, _module: ModuleType) -> None:
-        self._resource = with_torch(self._resource)
-        self._link.update(self._resource)
+        self._tell_who()
         self._controller.torch_imported()
+
+    def _tell_who(self) -> None:
+        self._resource = with_torch(self._resource, driver=self._nvml.driver, devices=self._nvml.devices)
+        self._link.update(self._resource)
 
     def _choose_engine(self, setting: str) -> tuple[Engine | None, list[Part]]:
         from midwatch.capture.select import choose_engine
@@ -181,8 +194,11 @@ class Backroom:
     def _report(self) -> None:
         """Send what happened since the last report: statistics each second, the status every ten."""
         routes = self._intake.take_stats()
-        if routes:
-            self._link.send({"t": "stats", "routes": to_plain(routes), "gpu": [], "host": []})
+        gpu, host = self._nvml.take(), self._process.take()
+        if routes or gpu or host:
+            self._link.send({"t": "stats", "routes": to_plain(routes), "gpu": to_plain(gpu), "host": to_plain(host)})
+        if self._nvml.devices != self._resource.devices:
+            self._tell_who()
         if self._reports % _STATUS_EVERY == 0:
             self._link.send({"t": "status", "status": to_plain(self._status())})
         self._reports += 1

@@ -36,18 +36,14 @@ Between = Callable[[int, int], "Iterable[T]"]
 """What was seen between two monotonic times, in nanoseconds."""
 
 
-def _nothing(_start_ns: int, _end_ns: int) -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Senses:
     """What the sensors remember, each by time; a sensor that is off remembers nothing."""
 
-    gc: Between[GcPause] = _nothing
-    compiles: Between[CompileEvent] = _nothing
-    gpu: Between[GpuSample] = _nothing
-    host: Between[HostSample] = _nothing
+    gc: Between[GcPause]
+    compiles: Between[CompileEvent]
+    gpu: Between[GpuSample]
+    host: Between[HostSample]
 
 
 class Evidence:

@@ -218,6 +218,11 @@ class Tracker:
                 return list(self._open.values())
         return []
 
+    def overdue(self) -> bool:
+        """Return whether a request is past its deadline now."""
+        now_ns = self._perf_ns()
+        return any(0 < mark.deadline_ns < now_ns for mark in self.in_flight())
+
     def wait_for_request(self, timeout_s: float | None) -> bool:
         """Block while nothing is in flight, at most ``timeout_s``; return whether something is."""
         self._arrival.clear()
