@@ -135,6 +135,7 @@ class Peer:
     """Talks to a collector as agents and people do."""
 
     def __init__(self, collector: Collector) -> None:
+        self._held: list[Any] = []
         self.collector = collector
         self.channel = grpc.aio.insecure_channel(collector.address)
         self.query = query_pb2_grpc.QueryServiceStub(self.channel)
@@ -149,6 +150,7 @@ class Peer:
     async def attach(self, resource: Resource | None = None, status: AgentStatus | None = None) -> Any:
         """Return a command stream of which the first ping has been read."""
         call = self.control.Attach()
+        self._held.append(call)  # gRPC cancels a call that nobody holds
         hello = control_pb2.AgentHello(resource=to_message(resource or make_resource()))
         if status is not None:
             hello.status.CopyFrom(to_message(status))

@@ -56,9 +56,7 @@ def upgrade(path: Path) -> tuple[str, str]:
     except OSError as error:
         raise StartError(f"{path} cannot be opened ({error.strerror}); choose another path with --db.") from error
     except DatabaseError as error:
-        raise StartError(
-            f"{path} is no usable database ({error.orig}); choose another path with --db."
-        ) from error
+        raise StartError(f"{path} is no usable database ({error.orig}); choose another path with --db.") from error
     finally:
         engine.dispose()
     return before, head
