@@ -547,9 +547,44 @@ def describe(path, threads=None):
     }
 
 
+def part_exit(env):
+    """Exits and forks in the middle of a light window: how does each process end?"""
+    code = (
+        "import os, sys, threading, time; sys.argv = ['soak']; sys.path.insert(0, {here!r}); import soak\n"
+        "from midwatch.capture import session as s; from midwatch.capture.environment import prepare_environment\n"
+        "prepare_environment(); import torch; from midwatch.capture.select import choose_engine\n"
+        "x = torch.ones(64, 64, device={device!r}); (x @ x).sum().item(); s.EXIT_TIMEOUT_S = 2.0; how = {how!r}\n"
+        "engine, _ = choose_engine('auto', service='exit'); opened = threading.Event()\n"
+        "def run():\n"
+        "    engine.open(); opened.set()\n"
+        "    s.session.wanted.wait(20) if how != 'deaf' else time.sleep(20)\n"
+        "    engine.abort()\n"
+        "threading.Thread(target=run, daemon=True).start(); opened.wait(30)\n"
+        "for _ in range(200): y = x @ x\n"
+        "if how == 'fork':\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0: sys.exit(7)\n"
+        "    print('child', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+        "print('leaving', flush=True)\n"
+    )
+    out = {}
+    for how in ("recording", "deaf", "fork"):
+        program = code.format(here=str(Path(__file__).parent), device=env.device, how=how)
+        begin = time.monotonic()
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=False
+            )
+            out[how] = {"exit": done.returncode, "s": round(time.monotonic() - begin, 1), "out": done.stdout[-100:]}
+            out[how]["err"] = done.stderr[-300:]
+        except subprocess.TimeoutExpired:
+            out[how] = {"exit": "hang"}
+    return out
+
+
 PARTS = {
     name: globals()[f"part_{name}"]
-    for name in ("soak", "freeze2", "freeze16", "threads", "deep", "idle", "user", "batcher")
+    for name in ("soak", "freeze2", "freeze16", "threads", "deep", "idle", "user", "batcher", "exit")
 }
 LIMITS_S = {"soak": 330, "freeze2": 170, "freeze16": 170}
 ALONE = ("soak", "freeze2", "freeze16")

@@ -130,7 +130,10 @@ class _Marker:
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.write(self._file, _MAGIC + bytes(_BYTES - len(_MAGIC)))
-        self._map = mmap.mmap(self._file, _BYTES)
+        # Mapped through a descriptor of its own: a mapping would keep the locked one alive in forked children.
+        mapped = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        self._map = mmap.mmap(mapped, _BYTES)
+        os.close(mapped)
         self._signal = ctypes.c_ubyte.from_buffer(self._map, _SIGNAL_AT)
         _open_markers[self._file] = self._pid
         _arm(self._signal)

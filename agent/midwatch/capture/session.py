@@ -15,6 +15,7 @@ Exit is treated like a user who wants the profiler and never gives it back.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import logging
 import os
@@ -30,7 +31,7 @@ logger = logging.getLogger("midwatch")
 
 YIELD_TIMEOUT_S = 30.0
 """How long a user's session waits for ours to end. Stop and save took up to 1.1 s in the largest windows seen."""
-EXIT_TIMEOUT_S = 3.0
+EXIT_TIMEOUT_S = 10.0
 FORKED = "this process was forked from a watched one: windows are off in forked children"
 _UNKNOWN = 0
 """Key of a session that was running before the wrappers were installed."""
@@ -46,8 +47,10 @@ class ProfilerSession:
         """Windows of ours that were given up for a session of the user's."""
         self.user_ended_s = 0.0
         """When the last session of the user's ended, on the monotonic clock; 0 where there was none."""
-        self.in_forked_child: Callable[[], None] | None = None
-        """Called in a child that is forked while a window is open, on the forking thread."""
+        self.mute: Callable[[], None] | None = None
+        """Takes an open window's callbacks out of the threads: in a child forked meanwhile, and as the last resort at
+        exit, where the callbacks would outlive what they point at."""
+        self._used = False
         self._wakers: list[Callable[[], None]] = []
         self._users: set[int] = set()
         self._exiting = False
@@ -82,6 +85,7 @@ class ProfilerSession:
             reason = self.refusal()
             if not reason:
                 self._owner = owner
+                self._used = True
                 self.wanted.clear()
             return reason
 
@@ -89,7 +93,7 @@ class ProfilerSession:
         """Give the profiler back, with Kineto's session over and its result freed."""
         with self._free:
             self._owner = ""
-            self.in_forked_child = None
+            self.mute = None
             self.wanted.clear()
             self._free.notify_all()
 
@@ -110,7 +114,8 @@ class ProfilerSession:
     def exit(self) -> None:
         """End our window, for good, before the interpreter and Kineto's statics go."""
         self._exiting = True
-        self._take_back(EXIT_TIMEOUT_S)
+        if not self._take_back(EXIT_TIMEOUT_S) and self.mute is not None:
+            self.mute()
 
     def found_running(self) -> None:
         """Mark a session that the user had begun before the wrappers were installed."""
@@ -124,9 +129,11 @@ class ProfilerSession:
         self._wakers = []
         self._owner = ""
         self._forked = True
-        if self.in_forked_child is not None:
-            guard.call("session.forked", self.in_forked_child, default=None)
-            self.in_forked_child = None
+        if self.mute is not None:
+            guard.call("session.forked", self.mute, default=None)
+            self.mute = None
+        if self._used:
+            guard.call("session.leave", leave_without_destructors, default=None)
 
     def _take_back(self, timeout_s: float) -> bool:
         with self._free:
@@ -200,6 +207,17 @@ def _hook_process() -> None:
         _hooked.set()
         atexit.register(guard.call, "session.exit", session.exit, default=None)
         os.register_at_fork(after_in_child=session.after_fork)
+
+
+def leave_without_destructors() -> None:
+    """Have this forked child leave by `_exit` once Python has finished, as `multiprocessing` has its children do.
+
+    Kineto's first session starts a thread in the parent. A child has the object of that thread but not the thread, and
+    the destructor that joins it aborts the child, or hangs it for good. The process's own streams are flushed first.
+    """
+    libc = ctypes.CDLL(None)
+    for function in (libc._exit, libc.fcloseall):  # called in the reverse order, the first with the exit status
+        libc.on_exit(ctypes.cast(function, ctypes.c_void_p), None)
 
 
 def _python_flag() -> bool:

@@ -140,7 +140,7 @@ class WindowEngine(ABC):
         self._open = window
         self._latch.enter(Phase.OPEN)
         if mode.ops:
-            session.session.in_forked_child = window.calls.mute_ops
+            session.session.mute = window.calls.mute_ops
         window.calls.prepare()
         if mode.device:
             time.sleep(WARM_UP_S)

@@ -1,0 +1,79 @@
+"""Scenario processes: real torch, real threads, real ends. Two run at a time, and every test reads their outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from midwatch.capture.build import build_shim
+
+SCENARIOS = Path(__file__).with_name("scenarios")
+AGENT = Path(__file__).parents[3] / "agent"
+
+RUNS = {
+    "stress": ("stress.py", "100", "12", "12"),
+    "user": ("user.py", "3"),
+    "forks": ("forks.py",),
+    "exit recording": ("exits.py", "RECORDING"),
+    "exit stop": ("exits.py", "STOP"),
+    "exit deaf": ("exits.py", "deaf"),
+    "crash": ("crash.py",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a scenario process ended, and the dictionary that it printed last."""
+
+    code: int
+    results: dict
+    output: str
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shim_is_built():
+    build_shim()
+
+
+@pytest.fixture(scope="session")
+def state_root(tmp_path_factory):
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="session")
+def scenarios(state_root):
+    """All scenarios, started once; ``scenarios("user")`` waits for one."""
+    with ThreadPoolExecutor(2) as pool:
+        futures: dict[str, Future[Outcome]] = {
+            name: pool.submit(run, command, state_root / name.replace(" ", "-")) for name, command in RUNS.items()
+        }
+        yield lambda name: futures[name].result(110)
+        for future in futures.values():
+            future.cancel()
+
+
+def run(command, state):
+    """Run one scenario to its end, at most 100 s."""
+    done = subprocess.run(
+        [sys.executable, str(SCENARIOS / command[0]), *command[1:]],
+        env=environment(SCENARIO_STATE=str(state)),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    results = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    return Outcome(done.returncode, json.loads(results[-1][7:]) if results else {}, done.stdout + done.stderr)
+
+
+def environment(**more):
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("KINETO", "TEARDOWN", "MIDWATCH"))
+    }
+    return {**kept, "PYTHONPATH": str(AGENT), **more}
