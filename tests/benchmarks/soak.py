@@ -199,7 +199,7 @@ def part_soak(env):
     mark = len(service.latencies)
     time.sleep(env.seconds(6))
     before = figures(service.since(mark))
-    windows = Windows(env.folder)
+    windows = Windows(env.folder, spacing_s=0.6)
     memory = []
     mark = len(service.latencies)
     for index in range(env.number(155, 6)):
