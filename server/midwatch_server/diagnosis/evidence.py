@@ -8,14 +8,13 @@ from functools import cached_property
 
 from midwatch.model.requests import Workload
 from midwatch.model.spike import Baseline, Spike
-from midwatch.model.trace import RequestFacts, TraceSummary
+from midwatch.model.trace import DeviceFacts, RequestFacts, TraceSummary
 
 from midwatch_server.diagnosis.account import Account, account
 
 NOUNS = {"ledger": "request", "annotation": "request", "step": "step", "window": "window"}
 MAX_MISSING = 0.05
 """Of the launches: where more kernels are missing, the device's idle time is not known."""
-MIN_FOR_FIRST = 3
 HOST_LANES = frozenset({"host_ops", "runtime", "python", "samples"})
 
 
@@ -63,7 +62,15 @@ class Evidence:
             return False
         device = self.summary.device
         launched = device.launches + device.graph_launches
-        return launched > 0 and (device.kernels == 0 or device.launches_without_kernel > MAX_MISSING * launched)
+        return launched > 0 and (device.kernels == 0 or self.kernels_missing > MAX_MISSING * launched)
+
+    @property
+    def kernels_missing(self) -> int:
+        """How many launches have lost their kernel. Kernels that only lack the link to their launch are there."""
+        device = self.summary.device if self.summary else DeviceFacts()
+        if device.graph_launches:
+            return device.launches_without_kernel
+        return min(device.launches_without_kernel, max(device.launches - device.kernels, 0))
 
     @property
     def host_lane_missing(self) -> bool:
@@ -97,17 +104,27 @@ class Evidence:
         wall = statistics.median(hit) if hit else self.summary.request_p50_ms
         return self.untraced_wall(wall or self.summary.window.duration_ms)
 
-    def only_first(self, starts_ms: tuple[float, ...], affected: int) -> bool:
-        """Return whether only the first of several requests is affected."""
-        if self.summary is None or affected != 1 or len(self.summary.requests) < MIN_FOR_FIRST or not starts_ms:
-            return False
-        first = min(self.summary.requests, key=lambda facts: facts.start_ms)
-        return all(_holds(first, (start,)) for start in starts_ms)
+    def wall_with_ms(self, cost_ms: float, affected: int) -> float:
+        """Return the wall time of requests that pay ``cost_ms``, where nothing tells which they are.
+
+        Where most pay, the median request holds it; a few that pay take the median and what they pay.
+        """
+        usual = self.wall_ms()
+        most = self.summary is not None and affected * 2 > self.summary.window.requests
+        return max(usual, cost_ms) if most else usual + cost_ms
 
     def busy_share(self) -> float:
-        """Return the share of the median request in which a device works, 0 to 1."""
-        request = self.median_request()
-        return min(request.device_busy_ms / request.wall_ms, 1.0) if request and request.wall_ms > 0 else 0.0
+        """Return the share of a usual request in which a device works, 0 to 1: by the medians of both."""
+        return self._share([facts.device_busy_ms for facts in self.summary.requests]) if self.summary else 0.0
+
+    def wait_share(self) -> float:
+        """Return the share of a usual request in which its host waits for the device, 0 to 1."""
+        return self._share([facts.wait_ms for facts in self.summary.requests]) if self.summary else 0.0
+
+    def _share(self, parts_ms: list[float]) -> float:
+        walls = [facts.wall_ms for facts in self.summary.requests] if self.summary else []
+        wall = statistics.median(walls) if walls else 0.0
+        return min(statistics.median(parts_ms) / wall, 1.0) if wall > 0 else 0.0
 
     def median_request(self) -> RequestFacts | None:
         """Return the facts of the request whose wall time is the median, None where there are none."""

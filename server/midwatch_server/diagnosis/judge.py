@@ -1,8 +1,10 @@
 """From evidence to a diagnosis: run the rules, rank what they found, and say what may be said as a whole.
 
 A finding is what would gain at least `NOTE_SHARE` of the affected request, with a confidence of `MIN_CONFIDENCE`; for a
-spike it must also explain at least `MIN_EXPLAINED` of the overrun. The rest are notes, as far as they are worth a line.
-Findings are ranked by what they would gain, then by what they cost; notes by what they cost.
+spike it must also explain at least `MIN_EXPLAINED` of the overrun, and in a window it must recur or be worth it: what
+fewer than `RARE` of the requests have counts where it makes them stand out, `REMARKABLE` times as long as the median.
+The rest are notes, as far as they are worth a line. Findings are ranked by what they would gain an affected request,
+then by what they cost it; notes by what they cost.
 """
 
 from __future__ import annotations
@@ -49,6 +51,10 @@ MIN_EXPLAINED = 0.25
 MIN_CONFIDENCE = 0.3
 """What is less certain is never called the cause."""
 
+RARE = 0.2
+REMARKABLE = 3.0
+"""A hiccup in one of many requests is no cause, a collection that held one of sixteen for 185 ms is."""
+
 MIN_NOTE_SHARE = 0.005
 MAX_NOTES = 8
 """Notes cost at least this share of the request, and no more than so many are kept."""
@@ -76,7 +82,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 def _judge(evidence: Evidence) -> Diagnosis:
     found = [finding for rule in RULES for finding in rule.find(evidence)]
-    findings = _rank(tuple(f for f in found if _matters(f, spike=evidence.spike is not None)))
+    findings = _rank(tuple(f for f in found if _matters(f, evidence)))
     notes = _worth_a_line(finding for finding in found if finding not in findings)
     if evidence.account is not None:
         verdict = Verdict.FINDINGS if findings else Verdict.INSUFFICIENT_DATA
@@ -85,7 +91,7 @@ def _judge(evidence: Evidence) -> Diagnosis:
     return Diagnosis(verdict, _bounded(evidence, findings), notes, window_caveats(evidence), reason)
 
 
-def _matters(finding: Finding, *, spike: bool) -> bool:
+def _matters(finding: Finding, evidence: Evidence) -> bool:
     if finding.share_of_request <= 0 or finding.recoverable_ms <= 0:
         return False
     if finding.confidence < MIN_CONFIDENCE:
@@ -93,7 +99,10 @@ def _matters(finding: Finding, *, spike: bool) -> bool:
     request_ms = finding.per_request_ms / finding.share_of_request
     if finding.recoverable_ms < NOTE_SHARE * request_ms:
         return False
-    return not spike or finding.share_of_overrun >= MIN_EXPLAINED
+    if evidence.summary is None:
+        return finding.share_of_overrun >= MIN_EXPLAINED
+    recurs = finding.requests_affected >= RARE * evidence.summary.window.requests
+    return recurs or request_ms >= REMARKABLE * evidence.wall_ms()
 
 
 def _worth_a_line(notes: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -13,7 +13,9 @@ from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.words import ms, percent, place, plural
 
 DEVICE_BOUND = 0.7
-"""A request in which the device works for this share of the time is device-bound."""
+MOSTLY_BUSY = 0.5
+"""A request in which the device works for `DEVICE_BOUND` of the time is device-bound; so is one in which it works for
+`MOSTLY_BUSY` while the host has nothing left to do but wait for it, for `DEVICE_BOUND` of the time."""
 
 COVERED = 0.5
 """Operators that cover this share of a request on the CPU are its work, and it is not held up."""
@@ -32,19 +34,19 @@ def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Ver
         return Verdict.INSUFFICIENT_DATA, "The trace holds no work to judge."
     if evidence.device_lane_missing:
         return Verdict.INSUFFICIENT_DATA, (
-            f"The device lane is {_missing(summary.device)}, so nothing can be said about the device; "
+            f"The device lane is {_missing(evidence, summary.device)}, so nothing can be said about the device; "
             "take another window."
         )
     if summary.device.kernels:
         return _with_device(evidence, summary)
-    return _without_device(evidence, request)
+    return _without_device(evidence, summary, request)
 
 
-def _missing(device: DeviceFacts) -> str:
-    launches = plural(device.launches + device.graph_launches, "launch")
+def _missing(evidence: Evidence, device: DeviceFacts) -> str:
+    launches = device.launches + device.graph_launches
     if not device.kernels:
-        return f"missing: {launches} and no kernel record"
-    return f"incomplete: {plural(device.launches_without_kernel, 'launch')} of {launches} have no kernel record"
+        return f"missing: {plural(launches, 'launch')} and no kernel record"
+    return f"incomplete: {evidence.kernels_missing:,} of {plural(launches, 'launch')} have no kernel record"
 
 
 def _with_device(evidence: Evidence, summary: TraceSummary) -> tuple[Verdict, str]:
@@ -60,14 +62,16 @@ def _with_device(evidence: Evidence, summary: TraceSummary) -> tuple[Verdict, st
             f"Only the device was recorded: it is busy for {percent(busy)} of the {evidence.noun}, and what the host "
             "did is not known."
         )
+    works = f"he device works for {percent(busy)} of the {evidence.noun}"
+    waits = evidence.wait_share()
     if busy >= DEVICE_BOUND:
-        return (
-            Verdict.CLEAN,
-            f"Device-bound: the device works for {percent(busy)} of the {evidence.noun}{_handover(summary)}.",
-        )
-    return Verdict.INSUFFICIENT_DATA, (
-        f"The device works for {percent(busy)} of the {evidence.noun}, and nothing that was recorded explains the rest "
-        "with a gain of 5 %."
+        return Verdict.CLEAN, f"Device-bound: t{works}{_handover(summary)}."
+    if busy >= MOSTLY_BUSY and waits >= DEVICE_BOUND:
+        works += f", the host waits for it for {percent(waits)}"
+        return Verdict.CLEAN, f"Device-bound: t{works}{_handover(summary)}."
+    return (
+        Verdict.INSUFFICIENT_DATA,
+        f"T{works}, and what was recorded does not explain the rest{_unrecorded(summary)}.",
     )
 
 
@@ -80,7 +84,7 @@ def _handover(summary: TraceSummary) -> str:
     return ", and no wait costs it anything"
 
 
-def _without_device(evidence: Evidence, request: RequestFacts) -> tuple[Verdict, str]:
+def _without_device(evidence: Evidence, summary: TraceSummary, request: RequestFacts) -> tuple[Verdict, str]:
     if request.op_ms >= COVERED * request.wall_ms:
         share = percent(min(request.op_ms / request.wall_ms, 1.0))
         return (
@@ -89,8 +93,17 @@ def _without_device(evidence: Evidence, request: RequestFacts) -> tuple[Verdict,
         )
     return Verdict.INSUFFICIENT_DATA, (
         f"No device work was recorded, and operators cover {percent(request.op_ms / request.wall_ms)} of the "
-        f"{evidence.noun}: what passed in between is not known."
+        f"{evidence.noun}: what passed in between is not known{_unrecorded(summary)}."
     )
+
+
+def _unrecorded(summary: TraceSummary) -> str:
+    """Name the longest stretch of which nothing tells what the host did; "" where there is none."""
+    gap = max((gap for gap in summary.gaps if gap.host == "unknown"), key=lambda gap: gap.max_ms, default=None)
+    if gap is None or gap.max_ms <= 0:
+        return ""
+    at = f" at {gap.starts_ms[0]:.3f} ms" if gap.starts_ms else ""
+    return f"; the longest stretch without any record of the host takes {ms(gap.max_ms)} traced{at}"
 
 
 def window_caveats(evidence: Evidence) -> tuple[Caveat, ...]:

@@ -1,8 +1,8 @@
 """``alloc_thrash`` and, where it happens once, ``first_call``: the device's allocator on the request path.
 
 Definition: calls of cudaMalloc, cudaFree, cudaHostAlloc and their HIP names inside requests. PyTorch's caching
-allocator makes them only while its pool grows, so memory that is taken *and* given back in the window, or calls in at
-least half of the requests, mean thrashing; memory only taken, and in fewer requests, means a pool that still grows.
+allocator makes them only while its pool grows, so memory that is given back half as often as it is taken, or calls in
+at least half of the requests, mean thrashing; memory mostly taken, in fewer requests, means a pool that still grows.
 
 Source: PyTorch's notes on memory management; the reports in which ``empty_cache()`` in every step caused both. All of
 the time is recoverable. No threshold of its own beyond the half.
@@ -54,7 +54,8 @@ class AllocThrash:
         cost = sum(facts.total_ms for facts in summary.allocs) / affected
         frees = sum(facts.count for facts in summary.allocs if "Free" in facts.api)
         whole = max(summary.window.requests, 1)
-        thrash = frees > 0 or (whole > 1 and affected * 2 >= whole)
+        taken = sum(facts.count for facts in summary.allocs) - frees
+        thrash = frees * 2 >= max(taken, 1) or (whole > 1 and affected * 2 >= whole)
         longest = max(summary.allocs, key=lambda facts: facts.total_ms)
         at = f", most of it in {place(longest.site)}" if longest.site else ""
         yield window_finding(
@@ -64,7 +65,7 @@ class AllocThrash:
             site=longest.site,
             cost_ms=cost,
             gain_ms=cost,
-            wall_ms=max(evidence.wall_ms(affected=affected), cost),
+            wall_ms=evidence.wall_with_ms(cost, affected),
             occurrences=sum(facts.count for facts in summary.allocs) / affected,
             affected=affected,
             confidence=0.8,

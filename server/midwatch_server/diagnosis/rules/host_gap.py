@@ -1,10 +1,9 @@
 """``host_gap``: the model's work stands still while the host does other work in the request.
 
 From a window: a gap of `GapFacts` in which the host ran Python, was blocked, or ran operators while the device idled.
-What no witness names, and what only the window's first request has (the profiler itself starts there), is listed with a
-confidence too low for a cause. Gaps that collections, locks, allocations, compilations or dispatch explain
-belong to their own rules. Where the service uses no device, a gap is a stretch without operators, and nothing is said
-of a device. Without any record of the host there is no gap to speak of.
+What no witness names is listed with a confidence too low for a cause. Gaps that collections, locks, allocations,
+compilations or dispatch explain belong to their own rules. Where the service uses no device, a gap is a stretch
+without operators, and nothing is said of a device. Without any record of the host there is no gap to speak of.
 
 From a spike: samples of the request's thread, or of its unit's thread, that show Python or a blocking call. Time inside
 operators is the model's own work and no gap.
@@ -65,7 +64,6 @@ UNKNOWN = (
 
 
 NAMELESS = 0.2
-FIRST_ONLY = 0.2
 """Too low for a cause: see `judge.MIN_CONFIDENCE`."""
 
 
@@ -91,7 +89,6 @@ class HostGap:
 def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
     cost = gap.per_request_ms
     idle = "the device idles" if gap.device else "no operator runs"
-    first = evidence.only_first(gap.starts_ms, gap.requests_affected)
     return window_finding(
         Kind.HOST_GAP,
         f"{_doing(gap)} for {ms(cost)} {evidence.per(gap.requests_affected)} while {idle}",
@@ -101,15 +98,12 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
         wall_ms=evidence.wall_ms(gap.starts_ms, gap.requests_affected),
         occurrences=gap.count / max(gap.requests_affected, 1),
         affected=gap.requests_affected,
-        confidence=FIRST_ONLY if first else _confidence(gap),
+        confidence=_confidence(gap),
         evidence=(
             f"{plural(gap.count, 'gap')}, {ms(gap.total_ms)} traced in all",
             f"The longest takes {ms(gap.max_ms)}{look_at(gap.starts_ms)}",
         ),
         advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
-        caveats=(f"Only the first {evidence.noun} of the window has it, where the profiler itself starts",)
-        if first
-        else (),
     )
 
 

@@ -28,7 +28,7 @@ from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.peaks import Peak, peak_of, predicted_speedup
 from midwatch_server.diagnosis.words import count, ms, percent, place
 
-MIN_BUSY_SHARE = 0.5
+MIN_BUSY_SHARE = 0.4
 MIN_FAMILY_SHARE = 0.15
 MIN_CHAIN_SHARE = 0.4
 MIN_CHAIN_KERNELS = 4

@@ -73,7 +73,7 @@ def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
         related_site=facts.holder,
         cost_ms=cost,
         gain_ms=cost,
-        wall_ms=max(evidence.wall_ms(affected=facts.requests_affected), cost),
+        wall_ms=evidence.wall_with_ms(cost, facts.requests_affected),
         occurrences=facts.count / max(facts.requests_affected, 1),
         affected=facts.requests_affected,
         confidence=0.85 if facts.holder else 0.7,

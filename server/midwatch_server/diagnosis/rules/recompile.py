@@ -60,7 +60,7 @@ def _from_window(evidence: Evidence, facts: CompileFacts) -> Finding:
         site=facts.site,
         cost_ms=cost,
         gain_ms=cost,
-        wall_ms=max(evidence.wall_ms(affected=affected), cost),
+        wall_ms=evidence.wall_with_ms(cost, affected),
         occurrences=facts.count / affected,
         affected=affected,
         confidence=0.9,
