@@ -52,6 +52,7 @@ def _left_behind(children, threads):
 
 
 def _children():
+    """Companions of this process; other children may be a session's scenarios."""
     found = {}
     for task in Path("/proc/self/task").iterdir():
         try:
@@ -63,6 +64,6 @@ def _children():
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
-            if command and "resource_tracker" not in command:
+            if "midwatch.companion" in command:
                 found[pid] = command
     return found
