@@ -20,7 +20,7 @@ def thread_of(claim: Claim) -> str:
 
 def seen_in(claim: Claim) -> str:
     """Say how many samples of which thread stand behind ``claim``."""
-    whose = {"request": "the request's own thread", "unit": "the thread that does its device work"}.get(
+    whose = {"request": "the request's own thread", "unit": "the thread that runs the model"}.get(
         claim.role, "a thread"
     )
     name = f" ({claim.thread_name})" if claim.thread_name else ""

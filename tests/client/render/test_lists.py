@@ -1,5 +1,6 @@
 """Lists, and reports from what the collector returns."""
 
+import dataclasses
 import io
 
 import pytest
@@ -16,10 +17,18 @@ S = 1_000_000_000
 
 def test_incidents_are_listed_with_what_and_when(incident_report):
     out = io.StringIO()
-    Console(file=out, width=120).print(incidents_table([incident_report.incident], 300 * S))
+    Console(file=out, width=120).print(incidents_table([incident_report.incident], 390 * S))
     row = out.getvalue().splitlines()[3]
-    assert row.split()[:8] == ["inc-1", "4", "min", "ago", "2", "reco", "lock_wait", "400"]
-    assert "The request waited 400 ms for lock `RANKS`" in out.getvalue()
+    assert row.split() == (
+        ["inc-1", "5", "min", "ago", "2", "reco", "/rank", "lock_wait", "400", "ms", "rerank", "(app/ranker.py:88)"]
+    )
+
+
+def test_an_incident_without_a_place_is_listed_by_its_title(incident_report):
+    out = io.StringIO()
+    nowhere = dataclasses.replace(incident_report.incident, latest=None)
+    Console(file=out, width=160).print(incidents_table([nowhere], 0))
+    assert nowhere.title in out.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ MEASURE = "The route's p50, and the gap at this line in a new window"
 PYTHON = (
     Advice(
         "Move this work off the request path, precompute it, or hand it to vectorised code",
-        "While the interpreter runs it, nothing is launched and the device has nothing to do",
+        "While the interpreter runs it, the model's next stage is not started",
         MEASURE,
     ),
     Advice(
-        "If it must stay, run it while the device works: launch the next stage first, or prepare the next request on "
-        "another thread or process",
-        "Host and device work at the same time only where the host runs ahead",
+        "If it must stay, run it beside the model: start the next stage first, or prepare the next request in another "
+        "process",
+        "What the model does not wait for costs the request nothing",
         MEASURE,
     ),
 )
