@@ -17,10 +17,10 @@ from midwatch.trace.pauses import Pause
 from midwatch.trace.replay import Cut
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
-from midwatch.trace.stretches import Stretch
+from midwatch.trace.stretches import SHORTEST_NS, Stretch
 
 _SMALLEST_NS = 50_000
-"""A share of a stretch below this is not told apart."""
+"""A collection, lock or allocation below this is not told apart; what a witness saw must be as long as a gap."""
 _MOST = 40
 
 Recover = Callable[[dict[int, list[Cut]]], float]
@@ -136,6 +136,8 @@ def _best_site(scene: Scene, stretch: Stretch, start: int, end: int) -> Site | N
 def _witnessed(scene: Scene, stretch: Stretch, start: int, end: int) -> list[Piece]:
     votes = scene.sites.votes(stretch.part.thread_id, stretch.part.lanes, start, end)
     total = sum(vote.weight for vote in votes)
+    if not total and end - start < SHORTEST_NS:
+        return []
     if not total:
         # A thread that recorded nothing and was not sampled may have slept: only one that works can be said to pause.
         return [Piece(stretch, "unknown", None, start, end - start)] if stretch.part.lanes else []
@@ -143,7 +145,7 @@ def _witnessed(scene: Scene, stretch: Stretch, start: int, end: int) -> list[Pie
     at = start
     for vote in votes:
         length = (end - start) * vote.weight // max(total, 1) if total > end - start else vote.weight
-        if vote.host != "idle" and length >= _SMALLEST_NS:
+        if vote.host != "idle" and length >= SHORTEST_NS:
             pieces.append(Piece(stretch, vote.host, vote.site, at, length))
         at += length
     return pieces

@@ -6,7 +6,7 @@ import re
 
 _NAN = re.compile(r"(?<=[:\[,\s])-?(?:NaN|Infinity|nan|inf)(?=\s*[,\]}])")
 _BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _NAME = re.compile(
     r'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s)"\s*:|\}\s*(?:\}|\Z)))', re.DOTALL
 )
@@ -18,7 +18,7 @@ def _quote_name(match: re.Match[str]) -> str:
     inner = _QUOTE.sub(r"\"", match[2])
     if inner.endswith("\\") and not inner.endswith("\\\\"):
         inner += "\\"
-    return match[1] + inner.replace("\n", " ") + match[3]
+    return match[1] + inner + match[3]
 
 
 def repair(text: bytes) -> bytes:

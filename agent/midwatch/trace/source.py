@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from isal import igzip, igzip_lib
+from isal import isal_zlib
 
 from midwatch.trace.errors import TraceError
 
 CHUNK_BYTES = 4 << 20
 MAX_BYTES = 4 << 30
 """Uncompressed bytes read from one file: a trace beyond it is summarised up to here, and says so."""
+_PACKED_BYTES = 1 << 20
+_GZIP = 31
 
 Progress = Callable[[int, int], None]
 """Called with the bytes of the file read so far and the size of the file."""
 
-
-def _unpacked(raw: BinaryIO) -> BinaryIO:
-    return cast("BinaryIO", igzip.open(raw, "rb"))  # type: ignore[no-untyped-call]
-
-
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, cast("type[Exception]", igzip_lib.IsalError))
+_DAMAGE = cast("type[Exception]", isal_zlib.error)
 
 
 class Source:
@@ -42,20 +36,16 @@ class Source:
         """Yield pieces of at most `CHUNK_BYTES`. Raises `TraceError` where the file cannot be opened or unpacked."""
         try:
             with self._path.open("rb") as raw:
-                yield from self._pieces(raw)
+                yield from self._bounded(raw)
         except OSError as exc:
             raise TraceError(f"Cannot read {self._path}: {exc.strerror or exc}.") from exc
 
-    def _pieces(self, raw: BinaryIO) -> Iterator[bytes]:
+    def _bounded(self, raw: BinaryIO) -> Iterator[bytes]:
         size = max(self._path.stat().st_size, 1)
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream = _unpacked(raw) if packed else raw
         seen = 0
-        while True:
-            piece = self._read(stream, started=seen > 0)
-            if not piece:
-                return
+        for piece in self._unpacked(raw) if packed else iter(lambda: raw.read(CHUNK_BYTES), b""):
             seen += len(piece)
             if self._progress is not None:
                 self._progress(min(raw.tell(), size), size)
@@ -64,17 +54,28 @@ class Source:
                 self.bounded = True
                 return
 
-    def _read(self, stream: BinaryIO, *, started: bool) -> bytes:
-        """Read one piece; damage after a good start ends the text, damage at the start is an error."""
-        buffer = io.BytesIO()
-        try:
-            while buffer.tell() < CHUNK_BYTES:
-                part = stream.read(min(CHUNK_BYTES - buffer.tell(), 1 << 20))
-                if not part:
-                    break
-                buffer.write(part)
-        except _DAMAGE as exc:
-            if not started and not buffer.tell():
-                raise TraceError(f"{self._path.name} is a damaged gzip file: {exc}.") from exc
-            self.truncated = True
-        return buffer.getvalue()
+    def _unpacked(self, raw: BinaryIO) -> Iterator[bytes]:
+        """Unpack one gzip member after the other; damage ends the text, and at the start it is an error."""
+        unpacker = isal_zlib.decompressobj(wbits=_GZIP)
+        started = False
+        waiting = b""
+        while waiting or (waiting := raw.read(_PACKED_BYTES)):
+            try:
+                piece = unpacker.decompress(waiting, CHUNK_BYTES)
+            except _DAMAGE as exc:
+                if not started:
+                    raise TraceError(f"{self._path.name} is a damaged gzip file: {exc}.") from exc
+                self.truncated = True
+                return
+            if piece:
+                started = True
+                yield piece
+            waiting = unpacker.unconsumed_tail
+            if unpacker.eof:
+                waiting = unpacker.unused_data or raw.read(_PACKED_BYTES)
+                if not waiting.startswith(b"\x1f\x8b"):
+                    return  # the end, or padding behind it
+                unpacker = isal_zlib.decompressobj(wbits=_GZIP)
+        if not started:
+            raise TraceError(f"{self._path.name} is a damaged gzip file: it ends before its first byte.")
+        self.truncated = True

@@ -1,0 +1,223 @@
+"""With the agent's tracks in the file: requests from the ledger, exact lines from samples, units on other threads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from midwatch.model.site import Frame
+from midwatch.model.spike import Baseline
+from midwatch.trace import summarise
+from midwatch.trace.threads import aliases
+
+LOOP, BATCHER = 100, 200
+METRIC = Frame("app/metrics.py", 41, "record", "app.metrics", "item")
+HANDLER = Frame("app/serve.py", 20, "rank", "app.serve", "record")
+TORCH = Frame("torch/_tensor.py", 9, "item", "torch._tensor", "item")
+SELECT = Frame("selectors.py", 468, "EpollSelector.select", "selectors", "poll")
+RUN_ONCE = Frame("asyncio/base_events.py", 1884, "BaseEventLoop._run_once", "asyncio.base_events", "_run")
+MAIN_LINE = Frame("serve.py", 77, "<module>", "__main__", "run")
+RULES = Frame("app/rules.py", 14, "penalties", "app.rules")
+TAKE = Frame("app/batcher.py", 58, "_collect", "app.batcher", "get")
+WRITE = Frame("app/audit.py", 32, "flush", "app.audit", "write")
+LINEAR = Frame("torch/nn/modules/linear.py", 134, "Linear.forward", "torch.nn.modules.linear", "linear")
+TOWER = Frame("app/model.py", 31, "forward", "app.model", "item")
+
+
+def test_a_wait_gets_the_line_that_a_sample_saw(machine, make_agent, tmp_path):
+    """Light windows record no operators: samples alone know the line, and one of them is enough for all alike."""
+    agent = make_agent((0.0, 10_000.0))
+    for number in range(4):
+        start = machine.clock
+        machine.kernel(800)
+        machine.read()
+        for _ in range(20):
+            machine.think(10)
+            machine.kernel(20)
+        machine.read(4096)
+        agent.request(start, machine.clock)
+        if number == 1:
+            agent.sample(start + 400, 400, (TORCH, METRIC, HANDLER))
+        agent.sample(machine.clock - 100, 100, (HANDLER,))
+        machine.think(50)
+    summary = summarise(machine.lanes.write(tmp_path, agent.tracks()))
+    assert summary.window.basis == "ledger"
+    assert summary.window.lanes == ("runtime", "device", "ledger", "samples")
+    (item,) = [w for w in summary.waits if w.cause == "item"]
+    assert (item.count, item.requests_affected) == (4, 4)
+    site = item.site
+    assert (site.file, site.line, site.function, site.exact, site.how) == (
+        "app/metrics.py",
+        41,
+        "record",
+        True,
+        "sample",
+    )
+    assert site.callee == "item"
+
+
+def test_the_innermost_line_of_the_service_s_own_and_never_a_library_s(machine, make_agent, tmp_path):
+    agent = make_agent((0.0, 5_000.0))
+    machine.kernel(800)
+    machine.synchronize()
+    machine.kernel(10)
+    machine.read()
+    agent.request(0, machine.clock)
+    agent.sample(400, 400, (TORCH, Frame("threading.py", 5, "wait", "threading"), HANDLER, MAIN_LINE))
+    summary = summarise(machine.lanes.write(tmp_path, agent.tracks()))
+    (wait,) = [w for w in summary.waits if w.cause == "device_sync"]
+    assert (wait.site.file, wait.site.line) == ("app/serve.py", 20)
+
+
+def test_a_sample_that_came_late_stands_for_the_call_that_held_the_interpreter(lanes, make_agent, tmp_path):
+    agent = make_agent((0.0, 30_000.0))
+    lanes.op("aten::mm", 0, 100)
+    lanes.op("aten::mm", 20_000, 20_100)
+    agent.request(0, 20_200)
+    agent.sample(50, 50, (LINEAR, TOWER))
+    agent.sample(19_950, 19_900, (RULES, HANDLER))
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    (gap,) = summary.gaps
+    assert (gap.host, gap.device, gap.site.line, gap.site.exact) == ("python", False, 14, True)
+    assert gap.per_request_ms == pytest.approx(19.85, abs=0.1)
+
+
+def test_the_batcher_s_thread_explains_a_request_that_only_awaits(lanes, make_agent, tmp_path):
+    """Two stages on a batcher thread with rules in between; the event loop sits in select meanwhile."""
+    agent = make_agent((0.0, 200_000.0))
+    for start in (0, 60_000, 120_000):
+        lanes.op("aten::linear", start + 1000, start + 6000, BATCHER)
+        lanes.op("aten::linear", start + 36_000, start + 40_000, BATCHER)
+        agent.unit(start + 990, start + 6010, BATCHER, requests=2)
+        agent.unit(start + 35_990, start + 40_010, BATCHER, requests=2)
+        agent.request(start, start + 41_000, LOOP, is_async=True)
+        agent.request(start + 200, start + 41_100, LOOP, is_async=True)
+        for at in range(2000, 41_000, 2000):
+            inside = 6010 < at < 35_990
+            agent.sample(start + at, 2000, (RULES, HANDLER) if inside else (LINEAR, TOWER), BATCHER)
+            agent.sample(start + at, 2000, (SELECT, RUN_ONCE, MAIN_LINE), LOOP)
+        agent.sample(start + 59_000, 18_000, (TAKE,), BATCHER)
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    assert (summary.window.basis, summary.window.requests) == ("ledger", 6)
+    (gap,) = [g for g in summary.gaps if g.host == "python"]
+    assert (gap.site.file, gap.site.line, gap.site.exact) == ("app/rules.py", 14, True)
+    assert gap.thread_id == BATCHER
+    assert (gap.count, gap.requests_affected) == (3, 6)
+    assert gap.per_request_ms == pytest.approx(29, abs=2.1)
+    assert gap.recoverable_ms == pytest.approx(gap.per_request_ms, rel=0.05)
+    assert all(r.shared == 2 for r in summary.requests)
+
+
+def test_a_blocking_call_in_the_event_loop_is_the_handler_s_line(lanes, make_agent, tmp_path):
+    agent = make_agent((0.0, 200_000.0))
+    lanes.op("aten::linear", 1000, 6000, BATCHER)
+    agent.request(10_000, 110_000, LOOP, is_async=True)
+    for at in range(15_000, 110_001, 5000):
+        agent.sample(at, 5000, (WRITE, HANDLER, RUN_ONCE, MAIN_LINE), LOOP)
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    (gap,) = summary.gaps
+    assert (gap.host, gap.callee, gap.site.line) == ("blocked", "write", 32)
+    assert gap.per_request_ms == pytest.approx(100, abs=5.1)
+
+
+def test_the_loop_itself_has_no_line(lanes, make_agent, tmp_path):
+    """uvicorn writing to its socket is nobody's line, least of all the one that started the loop."""
+    send = Frame("asyncio/selector_events.py", 9, "_SelectorSocketTransport.write", "asyncio.selector_events", "send")
+    agent = make_agent((0.0, 200_000.0))
+    lanes.op("aten::linear", 1000, 6000, BATCHER)
+    agent.request(10_000, 60_000, LOOP, is_async=True)
+    agent.sample(60_000, 50_000, (send, RUN_ONCE, MAIN_LINE), LOOP)
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    assert [g.site for g in summary.gaps] == [None]
+
+
+def test_a_collection_holds_every_thread_and_is_told_from_python(lanes, make_agent, tmp_path):
+    collect = Frame("app/catalog.py", 28, "trim", "app.catalog", "collect")
+    agent = make_agent((0.0, 200_000.0))
+    lanes.op("aten::linear", 0, 1000)
+    agent.request(0, 50_000)
+    agent.request(20_000, 60_000, BATCHER)
+    agent.pause(10_000, 40_000, (collect, HANDLER))
+    agent.sample(45_000, 44_000, (collect, HANDLER))
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    (pause,) = summary.gc
+    assert (pause.generation, pause.collected, pause.explicit, pause.requests_affected) == (2, 7, True, 2)
+    assert (pause.site.line, pause.site.how) == (28, "gc_callback")
+    assert pause.per_request_ms == pytest.approx(25.0)
+    assert "gc" in [gap.host for gap in summary.gaps]
+
+
+def test_a_lock_names_both_ends(lanes, make_agent, tmp_path):
+    waiter = Frame("app/meter.py", 22, "count", "app.meter", "__enter__")
+    holder = Frame("app/meter.py", 35, "send", "app.meter", "sleep")
+    agent = make_agent((0.0, 200_000.0))
+    lanes.op("aten::linear", 0, 1000)
+    agent.request(0, 100_000)
+    agent.lock(5000, 95_000, waiter, holder)
+    agent.sample(99_000, 98_000, (waiter, HANDLER))
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    (lock,) = summary.locks
+    assert (lock.lock, lock.waiter.line, lock.holder.line, lock.holder_thread) == ("Lock RANKS", 22, 35, "reporter")
+    assert lock.per_request_ms == pytest.approx(90.0)
+    assert summary.gaps[0].host == "lock"
+
+
+def test_cut_requests_are_counted_and_not_judged(lanes, make_agent, tmp_path):
+    agent = make_agent((0.0, 20_000.0))
+    lanes.op("aten::linear", 0, 1000)
+    agent.request(-500, 4000)
+    agent.request(5000, 9000)
+    agent.request(15_000, 25_000)
+    agent.request(12_000, 14_000, status="running")
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    assert (summary.window.requests, summary.window.requests_cut) == (1, 3)
+    assert [r.wall_ms for r in summary.requests] == [4.0]
+
+
+def test_the_ledger_s_median_is_the_untraced_latency(machine, make_agent, tmp_path):
+    agent = make_agent((0.0, 100_000.0), baseline=Baseline(requests=500, p50_ms=1.2))
+    for _ in range(5):
+        start = machine.clock
+        for _ in range(100):
+            machine.think(12)
+            machine.lanes.op("aten::mul", machine.clock - 1, machine.clock)
+            machine.kernel(2)
+        machine.read(4096)
+        agent.request(start, machine.clock)
+        machine.think(10)
+    summary = summarise(machine.lanes.write(tmp_path, agent.tracks()))
+    assert summary.window.untraced_factor == pytest.approx(1.2 / summary.request_p50_ms)
+    gained = summary.launch.recoverable_ms * summary.window.untraced_factor
+    assert 0.6 < gained < 1.2
+
+
+def test_units_stand_in_where_nothing_marks_requests(lanes, make_agent, tmp_path):
+    agent = make_agent((0.0, 100_000.0))
+    for start in (1000, 21_000):
+        lanes.op("aten::linear", start, start + 4000, BATCHER)
+        agent.unit(start, start + 5000, BATCHER)
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    assert (summary.window.basis, summary.window.requests) == ("ledger", 2)
+    assert {r.route for r in summary.requests} == {"Model"}
+
+
+def test_a_thread_is_known_by_any_of_its_numbers(lanes, make_agent, tmp_path):
+    ident = 0x7F12_F234_5678
+    assert aliases(4711, ident) == (4711, ident, 0xF234_5678, (1 << 32) - 0xF234_5678, 0x7234_5678)
+    agent = make_agent((0.0, 100_000.0))
+    lanes.launch(100, 5, 110, 910, tid=(1 << 32) - 0xF234_5678)
+    lanes.call("cudaDeviceSynchronize", 110, 912, (1 << 32) - 0xF234_5678)
+    agent.request(0, 1000, 4711, thread_ident=ident)
+    agent.sample(500, 500, (METRIC, HANDLER), 4711)
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    assert summary.requests[0].launches == 1
+    assert (summary.waits[0].thread_id, summary.waits[0].site.line) == (4711, 41)
+
+
+def test_tracks_of_another_make_are_a_caveat(lanes, tmp_path):
+    lanes.op("aten::linear", 0, 1000)
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"midwatch": {"requests": 7}, "traceEvents": lanes.events}))
+    summary = summarise(path)
+    assert "tracks_unreadable" in [c.code for c in summary.window.caveats]
+    assert summary.window.basis == "window"

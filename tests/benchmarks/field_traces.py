@@ -1,0 +1,71 @@
+"""A table of all traces in a folder: what was read, how long it took, what has to be known, what stands out.
+
+    python tests/benchmarks/field_traces.py FOLDER
+
+Ends with 1 if a file raises anything but a `TraceError`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from midwatch.model.plain import to_plain
+from midwatch.model.trace import TraceSummary
+from midwatch.trace import TraceError, summarise
+
+
+def row(path: Path, summary: TraceSummary, seconds: float) -> str:
+    """One line of the table."""
+    window, device = summary.window, summary.device
+    size = len(json.dumps(to_plain(summary))) / 1024
+    busy = f"{device.busy_ms:10.3f} {device.kernels:6d}" if device.present else f"{'-':>10} {'-':>6}"
+    return (
+        f"{path.name[:48]:48} {summary.events:8d} {seconds:6.2f} {size:5.0f} {window.basis:10} {window.requests:4d} "
+        f"{busy}  {standing_out(summary):44} {' '.join(c.code for c in window.caveats)}"
+    )
+
+
+def standing_out(summary: TraceSummary) -> str:
+    """Name the fact that would gain most."""
+    factor = summary.window.untraced_factor
+    known = [(summary.launch.recoverable_ms * factor, f"launches {summary.launch.per_request:.0f}")]
+    known += [(w.recoverable_ms * factor, f"wait {w.cause} {where(w.site)}") for w in summary.waits]
+    known += [(g.recoverable_ms, f"gap {g.host} {where(g.site)}") for g in summary.gaps]
+    gain, what = max(known)
+    if gain <= 0:
+        return "-"
+    return f"{gain:.2f} of {summary.request_p50_ms * factor:.2f} ms: {what}"[:44]
+
+
+def where(site: object) -> str:
+    """Name a site's function."""
+    return getattr(site, "function", "?")
+
+
+def main(folder: Path) -> int:
+    """Print the table; return the exit code."""
+    print(
+        f"{'file':48} {'events':>8} {'s':>6} {'KiB':>5} {'basis':10} {'req':>4} {'busy ms':>10} {'kernel':>6}  stands out"
+    )
+    fell = 0
+    for path in sorted(p for p in folder.iterdir() if p.name.endswith((".json", ".json.gz"))):
+        start = time.perf_counter()
+        try:
+            print(row(path, summarise(path), time.perf_counter() - start))
+        except TraceError as error:
+            print(f"{path.name[:48]:48} refused: {error}")
+        except Exception:
+            fell += 1
+            print(f"{path.name[:48]:48} FELL OVER")
+            traceback.print_exc()
+    return 1 if fell else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        sys.exit(__doc__)
+    sys.exit(main(Path(sys.argv[1])))
