@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,23 +39,25 @@ def analyse(path: Path) -> Report:
     if not path.is_file():
         raise Failure(f"there is no file {path}; give the path of a trace, .json or .json.gz")
     try:
-        with reading(path):
-            summary = summarise(path)
+        with reading(path) as progress:
+            summary = summarise(path, progress=progress)
     except TraceError as error:
         raise Failure(str(error)) from None
     return Report(diagnose(Evidence(summary=summary)), summary=summary, file=str(path))
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Show on a terminal that a large file is being read; say nothing anywhere else."""
+def reading(path: Path) -> Iterator[Callable[[int, int], None] | None]:
+    """Show on a terminal how far the reading of a large file is; say nothing anywhere else."""
     if not sys.stderr.isatty() or path.stat().st_size < LARGE_BYTES:
-        yield
+        yield None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(f"reading {path.name} ({path.stat().st_size / 1e6:.0f} MB)"):
-        yield
+    with Console(stderr=True).status(f"reading {path.name}") as status:
+        yield lambda done, size: status.update(
+            f"reading {path.name}: {100 * done // max(size, 1)} % of {size / 1e6:.0f} MB"
+        )
 
 
 def emit(reports: list[Report], *, json_: bool, markdown: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from midwatch.model.incident import Incident
-from midwatch_server.diagnosis.words import ms, place
+from midwatch_server.diagnosis.words import ms
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +13,8 @@ from rich.text import Text
 from midwatch_client.render.wording import ago
 
 ID_COLUMNS = 12
+FILE_PARTS = 2
+"""Of a path: what tells files apart without filling the terminal."""
 
 
 def incidents_table(incidents: Sequence[Incident], now_unix_ns: int) -> Table:
@@ -41,4 +43,8 @@ def incidents_table(incidents: Sequence[Incident], now_unix_ns: int) -> Table:
 def _where(incident: Incident) -> str:
     """Return the place of the latest finding; the title where there is no place."""
     site = incident.latest.site if incident.latest else None
-    return place(site) if site is not None else incident.title
+    if site is None or not site.file:
+        return incident.title
+    file = "/".join(site.file.split("/")[-FILE_PARTS:])
+    line = f":{site.line}" if site.exact and site.line > 0 else ""
+    return f"{file}{line} {site.function}"

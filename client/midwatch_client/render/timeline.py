@@ -15,9 +15,9 @@ def timeline_lines(timeline: Timeline, width: int, *, unicode: bool = True) -> l
     """Return the picture as lines of at most ``width`` columns: one a lane, then the axis and the legend.
 
     A lane's line comes with its lane, so that it can be coloured; axis and legend come with None.
-    Without lanes, or in less than `MIN_CELLS` columns, there is no picture.
+    Lanes with nothing in them are left out; without any, or in less than `MIN_CELLS` columns, there is no picture.
     """
-    lanes = [lane for lane in timeline.lanes if lane.cells]
+    lanes = [lane for lane in timeline.lanes if any(lane.cells)]
     label = max((len(lane.name) for lane in lanes), default=0)
     cells = min(width - label - 2, MAX_CELLS)
     if not lanes or cells < MIN_CELLS:

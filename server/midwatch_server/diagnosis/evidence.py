@@ -35,6 +35,19 @@ class Evidence:
         known = self.baseline if self.baseline.requests else self.spike.baseline
         return account(self.spike, known)
 
+    @cached_property
+    def usual(self) -> tuple[RequestFacts, ...]:
+        """The requests that figures of a usual one refer to: those with device work where there are any, else all."""
+        every = self.summary.requests if self.summary else ()
+        return tuple(facts for facts in every if facts.launches or facts.device_busy_ms) or every
+
+    @property
+    def usual_count(self) -> int:
+        """How many requests of the window are usual ones; of a window with many, only some are kept as facts."""
+        if self.summary is None or not self.summary.requests:
+            return 1
+        return max(round(self.summary.window.requests * len(self.usual) / len(self.summary.requests)), 1)
+
     @property
     def factor(self) -> float:
         """What to multiply traced milliseconds with to get untraced ones."""
@@ -50,7 +63,7 @@ class Evidence:
         The profiler costs a request what it costs its events: about as much for a slow request as for the median one,
         whose cost the factor tells. A collection or a blocking call inside is not slowed at all.
         """
-        usual = self.summary.request_p50_ms if self.summary else 0.0
+        usual = self._usual_wall_ms()
         if 0 < usual < traced_ms:
             return traced_ms - usual * (1 - self.factor)
         return traced_ms * self.factor
@@ -101,7 +114,7 @@ class Evidence:
             return 0.0
         some = 0 < affected < self.summary.window.requests
         hit = [facts.wall_ms for facts in self.summary.requests if _holds(facts, starts_ms)] if some else []
-        wall = statistics.median(hit) if hit else self.summary.request_p50_ms
+        wall = statistics.median(hit) if hit else self._usual_wall_ms()
         return self.untraced_wall(wall or self.summary.window.duration_ms)
 
     def wall_with_ms(self, cost_ms: float, affected: int) -> float:
@@ -115,22 +128,26 @@ class Evidence:
 
     def busy_share(self) -> float:
         """Return the share of a usual request in which a device works, 0 to 1: by the medians of both."""
-        return self._share([facts.device_busy_ms for facts in self.summary.requests]) if self.summary else 0.0
+        return self._share([facts.device_busy_ms for facts in self.usual])
 
     def wait_share(self) -> float:
         """Return the share of a usual request in which its host waits for the device, 0 to 1."""
-        return self._share([facts.wait_ms for facts in self.summary.requests]) if self.summary else 0.0
+        return self._share([facts.wait_ms for facts in self.usual])
+
+    def _usual_wall_ms(self) -> float:
+        if self.usual:
+            return statistics.median(facts.wall_ms for facts in self.usual)
+        return self.summary.request_p50_ms if self.summary else 0.0
 
     def _share(self, parts_ms: list[float]) -> float:
-        walls = [facts.wall_ms for facts in self.summary.requests] if self.summary else []
-        wall = statistics.median(walls) if walls else 0.0
-        return min(statistics.median(parts_ms) / wall, 1.0) if wall > 0 else 0.0
+        wall = self._usual_wall_ms()
+        return min(statistics.median(parts_ms) / wall, 1.0) if parts_ms and wall > 0 else 0.0
 
     def median_request(self) -> RequestFacts | None:
         """Return the facts of the request whose wall time is the median, None where there are none."""
-        if self.summary is None or not self.summary.requests:
+        if not self.usual:
             return None
-        ranked = sorted(self.summary.requests, key=lambda facts: facts.wall_ms)
+        ranked = sorted(self.usual, key=lambda facts: facts.wall_ms)
         return ranked[(len(ranked) - 1) // 2]
 
 

@@ -56,7 +56,7 @@ REMARKABLE = 3.0
 """A hiccup in one of many requests is no cause, a collection that held one of sixteen for 185 ms is."""
 
 MIN_NOTE_SHARE = 0.005
-MAX_NOTES = 8
+MAX_NOTES = 6
 """Notes cost at least this share of the request, and no more than so many are kept."""
 
 MOST = 0.5

@@ -20,7 +20,7 @@ def test_incidents_are_listed_with_what_and_when(incident_report):
     Console(file=out, width=120).print(incidents_table([incident_report.incident], 390 * S))
     row = out.getvalue().splitlines()[3]
     assert row.split() == (
-        ["inc-1", "5", "min", "ago", "2", "reco", "/rank", "lock_wait", "400", "ms", "rerank", "(app/ranker.py:88)"]
+        ["inc-1", "5", "min", "ago", "2", "reco", "/rank", "lock_wait", "400", "ms", "app/ranker.py:88", "rerank"]
     )
 
 

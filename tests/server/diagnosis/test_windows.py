@@ -247,6 +247,28 @@ def test_a_collection_in_one_request_is_measured_against_that_request(make):
     assert finding.share_of_request == pytest.approx(0.95)
 
 
+def test_automatic_collections_of_a_generation_are_one_cause_wherever_they_started(make):
+    sites = [Site("app.py", 1, "f", exact=True), Site("app.py", 2, "g", exact=True)]
+    facts = tuple(GcFacts(2, 1, 30.0, 30.0, 1, 30.0, collected=5, site=site) for site in sites)
+    summary = make.window(gc=facts)
+    held = tuple(dataclasses.replace(request, wall_ms=40.0, gc_ms=30.0) for request in summary.requests[:2])
+    (finding,) = judge(dataclasses.replace(summary, requests=(*held, *summary.requests[2:]))).findings
+    assert finding.site is None
+    assert finding.title == "A garbage collection (generation 2) holds the request for 30.0 ms in 2 of 10 requests"
+
+
+def test_device_figures_refer_to_the_requests_that_use_the_device(make):
+    summary = make.window(busy_ms=9.0, host_ms=1.0, kernels=(FP32,))
+    light = dataclasses.replace(
+        summary.requests[0], wall_ms=0.2, launches=0, kernels=0, device_busy_ms=0.0, host_busy_ms=0.2
+    )
+    mixed = dataclasses.replace(summary, requests=(*summary.requests[:4], *([light] * 6)), request_p50_ms=0.2)
+    (finding,) = judge(mixed).findings
+    assert finding.requests_affected == 4
+    assert finding.share_of_request == pytest.approx(0.72)
+    assert "in 4 of 10 requests" in finding.title
+
+
 def test_locks_compilations_and_copies_have_their_kinds(make):
     holder = Site("app/cache.py", 120, "refresh", exact=True, how="sample")
     summary = make.window(

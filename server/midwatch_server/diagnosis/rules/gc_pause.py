@@ -11,6 +11,7 @@ remedies are those of CPython's documentation of `gc.freeze` and of the reports 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from midwatch.model.finding import Advice, Finding, Kind
@@ -50,7 +51,7 @@ class GcPause:
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         """Yield one finding a generation and site."""
         if evidence.summary is not None:
-            for facts in evidence.summary.gc:
+            for facts in _grouped(evidence.summary.gc):
                 yield _from_window(evidence, facts)
         if evidence.account is not None:
             for claim in evidence.account.collections:
@@ -58,6 +59,28 @@ class GcPause:
             for claim in evidence.account.places:
                 if claim.seen_as is Activity.GC:
                     yield _from_samples(evidence.account, claim)
+
+
+def _grouped(found: Iterable[GcFacts]) -> Iterable[GcFacts]:
+    """Put the automatic collections of one generation together: where they started is chance."""
+    automatic: dict[int, list[GcFacts]] = defaultdict(list)
+    for facts in found:
+        if facts.explicit:
+            yield facts
+        else:
+            automatic[facts.generation].append(facts)
+    for generation, group in automatic.items():
+        total_ms = sum(facts.total_ms for facts in group)
+        affected = sum(facts.requests_affected for facts in group)
+        yield GcFacts(
+            generation=generation,
+            count=sum(facts.count for facts in group),
+            total_ms=total_ms,
+            max_ms=max(facts.max_ms for facts in group),
+            requests_affected=affected,
+            per_request_ms=total_ms / max(affected, 1),
+            collected=sum(facts.collected for facts in group),
+        )
 
 
 def _advice(generation: int, *, explicit: bool) -> tuple[Advice, ...]:

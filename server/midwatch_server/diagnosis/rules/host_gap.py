@@ -43,7 +43,7 @@ PYTHON = (
 BLOCKED = (
     Advice(
         "Take the blocking call off the request path: hand it to a queue that a thread of its own drains",
-        "The request waits for a file, a socket or a timer although its result does not need it",
+        "The request waits for a file, a socket or a timer; what its answer does not need can follow after it",
         MEASURE,
     ),
 )

@@ -88,7 +88,7 @@ def _finding(
     advice: tuple[Advice, ...],
     confidence: float,
 ) -> Finding:
-    whole = max(evidence.summary.window.requests, 1) if evidence.summary else 1
+    whole = evidence.usual_count
     cost = _time(families, request)
     wall = evidence.wall_ms()
     top = max(families, key=lambda kernels: kernels.total_ms)
@@ -178,7 +178,7 @@ def _chains(evidence: Evidence, summary: TraceSummary, request: RequestFacts) ->
         and k.median_us >= MIN_CHAIN_US
         and not any(mark in k.name.lower() for mark in FUSED_MARKS)
     ]
-    whole = max(summary.window.requests, 1)
+    whole = evidence.usual_count
     if sum(k.share for k in loose) < MIN_CHAIN_SHARE or sum(k.count for k in loose) < MIN_CHAIN_KERNELS * whole:
         return None
     return _finding(

@@ -79,7 +79,7 @@ class LaunchBound:
         gain = min(evidence.untraced(launch.recoverable_ms), wall * (1 - evidence.busy_share()))
         claimed = min(_claimed_by_waits(evidence, summary), gain)
         candidate = graph_candidate(evidence, summary)
-        whole = max(summary.window.requests, 1)
+        whole = evidence.usual_count
         yield window_finding(
             Kind.LAUNCH_BOUND,
             f"{count(launch.per_request)} launches of mostly tiny kernels {evidence.per(whole)}"

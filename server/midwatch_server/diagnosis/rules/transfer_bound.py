@@ -45,7 +45,7 @@ class TransferBound:
         """Yield one finding a direction and memory kind."""
         if evidence.summary is None:
             return
-        whole = max(evidence.summary.window.requests, 1)
+        whole = evidence.usual_count
         wall = evidence.wall_ms()
         for copies in evidence.summary.copies:
             cost = copies.device_ms / whole
