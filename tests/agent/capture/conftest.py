@@ -1,4 +1,4 @@
-"""Scenario processes: real torch, real threads, real ends. Two run at a time, and every test reads their outcome."""
+"""Scenario processes: real torch, real threads, real ends. They run once, two at a time; tests read their outcome."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +48,12 @@ def state_root(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def scenarios(state_root):
-    """All scenarios, started once; ``scenarios("user")`` waits for one."""
+    """All scenarios, run once and to their end; ``scenarios("user")`` is the outcome of one."""
     with ThreadPoolExecutor(2) as pool:
-        futures: dict[str, Future[Outcome]] = {
+        futures = {
             name: pool.submit(run, command, state_root / name.replace(" ", "-")) for name, command in RUNS.items()
         }
-        yield lambda name: futures[name].result(110)
-        for future in futures.values():
-            future.cancel()
+    return lambda name: futures[name].result()
 
 
 def run(command, state):

@@ -7,7 +7,7 @@ import signal
 import pytest
 from midwatch.capture.latch import Latch
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]  # the first test waits for all scenarios
 
 
 def test_many_windows_under_four_threads_of_operators(scenarios):

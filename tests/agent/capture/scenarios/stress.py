@@ -17,7 +17,9 @@ def main():
         memory = [resident_mb()]
         for setting, number, is_deep in (("direct", light, False), ("direct", deep, True), ("capped", capped, False)):
             profiler = ProfilerThread(setting)
-            answers = [profiler.window(0.001, deep=is_deep, read=index == 0) for index in range(number)]
+            answers = [
+                profiler.window(0.001 if index else 0.2, deep=is_deep, read=index == 0) for index in range(number)
+            ]
             states[f"{setting}{' deep' if is_deep else ''}"] = {
                 "states": sorted({answer["state"] for answer in answers}),
                 "windows": len(answers),
