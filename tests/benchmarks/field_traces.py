@@ -48,9 +48,8 @@ def where(site: object) -> str:
 
 def main(folder: Path) -> int:
     """Print the table; return the exit code."""
-    print(
-        f"{'file':48} {'events':>8} {'s':>6} {'KiB':>5} {'basis':10} {'req':>4} {'busy ms':>10} {'kernel':>6}  stands out"
-    )
+    columns = f"{'events':>8} {'s':>6} {'KiB':>5} {'basis':10} {'req':>4} {'busy ms':>10} {'kernel':>6}"
+    print(f"{'file':48} {columns}  stands out")
     fell = 0
     for path in sorted(p for p in folder.iterdir() if p.name.endswith((".json", ".json.gz"))):
         start = time.perf_counter()

@@ -70,11 +70,10 @@ def _shapes(scene: Scene, plan: Plan) -> tuple[int, ...]:
 
 def _dispatch_idle(scene: Scene, plan: Plan) -> int:
     """Device idle inside runs: from the return of one launch to the return of the next."""
-    idle = 0
-    for i in squeezable(plan):
-        start, end = plan.items[i - 1].end, plan.items[i].end
-        idle += max(0, end - start) - scene.busy.inside(start, end)
-    return idle
+    follows = sorted(squeezable(plan))
+    starts = np.array([plan.items[i - 1].end for i in follows], np.int64)
+    ends = np.maximum(np.array([plan.items[i].end for i in follows], np.int64), starts)
+    return int((ends - starts - scene.busy.within(starts, ends)).sum())
 
 
 def _hazards(

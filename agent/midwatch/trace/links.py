@@ -23,17 +23,16 @@ class Links:
     """Number of device rows of each runtime row."""
     first: Ints
     """First device row, in order of start, of each runtime row, -1 where it has none."""
-    order: Ints
+    order: list[int]
     """Device rows sorted by launcher; those without one come first."""
-    keys: Ints
-    """Launchers in that order."""
+    opens: list[int]
+    """Where the rows of each runtime row begin in ``order``; one more entry ends the last."""
     captured: Mask
     """Runtime rows inside the capture of a graph: they launch nothing."""
 
     def works_of(self, row: int) -> list[int]:
         """Device rows that a runtime row launched, in order of start."""
-        first, last = np.searchsorted(self.keys, [row, row + 1], side="left").tolist()
-        return list(self.order[first:last].tolist())
+        return self.order[self.opens[row] : self.opens[row + 1]]
 
     @property
     def launches(self) -> Mask:
@@ -64,8 +63,9 @@ def link(trace: Trace) -> Links:
     works = np.bincount(launcher[linked], minlength=len(runtime)).astype(np.int64)
     first = np.full(len(runtime), -1, np.int64)
     first[launcher[linked][::-1]] = linked[::-1]
-    by_launcher = np.argsort(launcher, kind="stable")
-    return Links(kinds, launcher, works, first, by_launcher, launcher[by_launcher], _captured(trace, kinds))
+    order = np.argsort(launcher, kind="stable")
+    opens = np.searchsorted(launcher[order], np.arange(len(runtime) + 1), side="left")
+    return Links(kinds, launcher, works, first, order.tolist(), opens.tolist(), _captured(trace, kinds))
 
 
 def _captured(trace: Trace, kinds: Ints) -> Mask:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from dataclasses import dataclass
 
 import numpy as np
 
-from midwatch.trace.intervals import Ints
 from midwatch.trace.recording import recording_cost
 from midwatch.trace.scene import Scene
 from midwatch.trace.spans import RequestSpan
@@ -17,7 +17,10 @@ _JOINED_NS = 6_000
 _UNEXPLAINED_NS = 5_000
 _STALL_NS = 100_000
 """A delay beyond this is no jitter of a launch: the device was not to be had, nor would it have been earlier."""
-_NORMAL_LATENCY_NS = 30_000
+_MOST_LATENCY_NS = 30_000
+_QUEUED_NS = 20_000
+_LATENCY_NS, _SPACING_NS = 6_000, 1_000
+"""What is taken where a trace has nothing to measure them by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +71,21 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What is normal on this machine, over the whole trace."""
+    """What is normal on this machine, over the whole trace, and the device's rows as plain lists."""
 
     latency: int
     """Nanoseconds from a launch call to the start of its work on an idle stream."""
     spacing: int
     """Nanoseconds between two pieces of work that stand in line."""
-    before: Ints
+    start: list[int]
+    end: list[int]
+    lane: list[int]
+    before: list[int]
     """Work in front of each device row on its stream, -1 for none."""
-    by_end: Ints
-    ends: Ints
+    by_end: list[int]
+    """Device rows in order of their end."""
+    ends: list[int]
+    """Ends in that order."""
 
 
 def measure(scene: Scene) -> Timing:
@@ -92,53 +100,72 @@ def measure(scene: Scene) -> Timing:
     returned = scene.trace.runtime.end[links.launcher[linked]]
     front = device.end[before[linked]]
     lag, gap = device.start[linked] - launched, device.start[linked] - front
-    idle, queued = front < launched, front > returned + 20_000
-    latency = int(np.percentile(lag[idle], 10)) if idle.any() else 6_000
-    spacing = int(np.median(gap[queued & (gap >= 0)])) if (queued & (gap >= 0)).any() else 1_000
+    idle, queued = front < launched, (front > returned + _QUEUED_NS) & (gap >= 0)
+    latency = int(np.percentile(lag[idle], 10)) if idle.any() else _LATENCY_NS
+    spacing = int(np.median(gap[queued])) if queued.any() else _SPACING_NS
     by_end = np.argsort(device.end, kind="stable")
-    return Timing(min(max(latency, 0), _NORMAL_LATENCY_NS), spacing, before, by_end, device.end[by_end])
+    return Timing(
+        latency=min(max(latency, 0), _MOST_LATENCY_NS),
+        spacing=spacing,
+        start=device.start.tolist(),
+        end=device.end.tolist(),
+        lane=device.lane.tolist(),
+        before=before.tolist(),
+        by_end=by_end.tolist(),
+        ends=device.end[by_end].tolist(),
+    )
 
 
 def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tuple[int, Wait]]) -> Plan:
     """Plan one request; ``mine`` are its waits with their indexes."""
     runtime, links = scene.trace.runtime, scene.links
-    rows = scene.runtime_of(request)
     inside = {row for _, w in mine for row in w.rows}
-    items = []
-    for index, wait in mine:
-        ops = tuple(_op(scene, timing, row, wait.start) for call in wait.rows for row in links.works_of(call))
-        work_end = int(scene.trace.device.end[wait.work]) if wait.work >= 0 else 0
-        items.append(Item(wait.start, wait.end, ops, index, wait.work, work_end))
-    for row in rows[links.works[rows] > 0].tolist():
-        if row not in inside:
-            start, end = int(runtime.start[row]), int(runtime.end[row])
-            items.append(Item(start, end, tuple(_op(scene, timing, w, start) for w in links.works_of(row))))
-    items.sort(key=lambda item: item.start)
-    last = max((int(scene.trace.device.end[op.row]) for item in items for op in item.ops), default=0)
-    shares = _recording(scene, request, items)
-    timed = tuple(replace(item, recording=share) for item, share in zip(items, shares, strict=False))
-    return Plan(request, timed, max(0, last - request.end), shares[-1])
+    calls: list[tuple[int, int, list[int], int, int]] = [
+        (wait.start, wait.end, [row for call in wait.rows for row in links.works_of(call)], index, wait.work)
+        for index, wait in mine
+    ]
+    rows = scene.runtime_of(request)
+    rows = rows[links.works[rows] > 0]
+    calls += [
+        (start, end, links.works_of(row), -1, -1)
+        for row, start, end in zip(rows.tolist(), runtime.start[rows].tolist(), runtime.end[rows].tolist(), strict=True)
+        if row not in inside
+    ]
+    calls.sort(key=lambda call: call[0])
+    shares = _recording(scene, request, calls)
+    items = tuple(
+        Item(
+            start,
+            end,
+            tuple(_op(timing, row, start) for row in works),
+            wait,
+            work,
+            timing.end[work] if work >= 0 else 0,
+            share,
+        )
+        for (start, end, works, wait, work), share in zip(calls, shares, strict=False)
+    )
+    last = max((timing.end[row] for call in calls for row in call[2]), default=0)
+    return Plan(request, items, max(0, last - request.end), shares[-1])
 
 
-def _recording(scene: Scene, request: RequestSpan, items: list[Item]) -> list[float]:
+def _recording(scene: Scene, request: RequestSpan, calls: list[tuple[int, int, list[int], int, int]]) -> list[float]:
     """Share of recording in the host's time up to the end of each launch, or the start of each wait, and after all."""
-    stops = [item.start if item.wait >= 0 else item.end for item in items]
-    starts = [request.start, *(item.end for item in items)]
+    stops = [start if wait >= 0 else end for start, end, _, wait, _ in calls]
+    starts = [request.start, *(call[1] for call in calls)]
     bounds = np.maximum.accumulate(np.array([request.start, *stops, request.end], np.int64))
     cost = recording_cost(scene, request, bounds).tolist()
     lengths = [stop - start for start, stop in zip(starts, [*stops, request.end], strict=True)]
     return [min(c / length, 1.0) if length > 0 else 0.0 for c, length in zip(cost, lengths, strict=True)]
 
 
-def _op(scene: Scene, timing: Timing, row: int, launched: int) -> Op:
-    device = scene.trace.device
-    start, end = int(device.start[row]), int(device.end[row])
-    front = int(timing.before[row])
-    front_end = int(device.end[front]) if front >= 0 else launched
+def _op(timing: Timing, row: int, launched: int) -> Op:
+    start, end, front = timing.start[row], timing.end[row], timing.before[row]
+    front_end = timing.end[front] if front >= 0 else launched
     lag, gap = start - launched, start - front_end
     latency, spacing = min(timing.latency, lag), min(timing.spacing, gap)
     slack = start - max(launched + latency, front_end + spacing)
-    joined, after_joined = _joined(scene, timing, row, start) if slack > _UNEXPLAINED_NS else (-1, 0)
+    joined, after_joined = _joined(timing, row) if slack > _UNEXPLAINED_NS else (-1, 0)
     stall = 0
     if joined < 0:
         if slack > _STALL_NS:
@@ -150,13 +177,14 @@ def _op(scene: Scene, timing: Timing, row: int, launched: int) -> Op:
     return Op(row, end - start, latency, front, front_end, spacing, joined, after_joined, stall)
 
 
-def _joined(scene: Scene, timing: Timing, row: int, start: int) -> tuple[int, int]:
-    at = int(np.searchsorted(timing.ends, start, side="right")) - 1
+def _joined(timing: Timing, row: int) -> tuple[int, int]:
+    """Work on another stream that ended just before this one started, and the time in between."""
+    start = timing.start[row]
+    at = bisect_right(timing.ends, start) - 1
     if at < 0:
         return -1, 0
-    other = int(timing.by_end[at])
-    device = scene.trace.device
-    gap = start - int(device.end[other])
-    if device.lane[other] == device.lane[row] or gap > _JOINED_NS:
+    other = timing.by_end[at]
+    gap = start - timing.end[other]
+    if timing.lane[other] == timing.lane[row] or gap > _JOINED_NS:
         return -1, 0
     return other, gap
