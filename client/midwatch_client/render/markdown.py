@@ -22,7 +22,7 @@ def to_markdown(report: Report) -> str:
         lines += ["", *_finding(number, finding, report)]
     if report.diagnosis.notes:
         lines += ["", "### Also seen, but not the cause", ""]
-        lines += [f"- {note.kind.value}: {note.title}" for note in report.diagnosis.notes]
+        lines += [f"- {wording.note(note)}" for note in report.diagnosis.notes]
     if report.summary is not None:
         drawn = timeline_lines(report.summary.timeline, WIDTH)
         if drawn:

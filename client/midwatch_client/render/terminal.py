@@ -40,7 +40,7 @@ def report_lines(report: Report, width: int, *, unicode: bool = True) -> Iterato
     for number, finding in enumerate(report.diagnosis.findings, 1):
         yield Text()
         yield from _finding(number, finding, report, width)
-    notes = [f"{note.kind.value}: {note.title}" for note in report.diagnosis.notes]
+    notes = [wording.note(note) for note in report.diagnosis.notes]
     yield from _section("Also seen, but not the cause", notes, width)
     if report.summary is not None:
         yield from _timeline(report.summary, width, unicode=unicode)

@@ -8,6 +8,7 @@ from midwatch.model.finding import Finding, Verdict
 from midwatch.model.site import Site
 from midwatch.model.trace import DeviceFacts, TraceSummary
 from midwatch_server.diagnosis import Report
+from midwatch_server.diagnosis.build import NOTE_SHARE
 from midwatch_server.diagnosis.words import ms, percent, plural
 
 HOW = {
@@ -147,6 +148,13 @@ def gains(finding: Finding, report: Report) -> str:
         return f"{ms(finding.recoverable_ms)}, if it were gone"
     share = finding.recoverable_ms * finding.share_of_request / finding.per_request_ms
     return f"{ms(finding.recoverable_ms)} ({percent(share)} of the {noun(report)}), if it were gone"
+
+
+def note(finding: Finding) -> str:
+    """Return one line on a finding that is only a note, with what it would gain where that is next to nothing."""
+    line = f"{finding.kind.value}: {finding.title}"
+    small = finding.recoverable_ms * finding.share_of_request < NOTE_SHARE * finding.per_request_ms
+    return f"{line} (without it: {ms(finding.recoverable_ms)} less)" if small else line
 
 
 def graph(finding: Finding) -> str:

@@ -24,7 +24,7 @@ from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
-MEASURE = "The route's p99 and maximum, and the GC time of its requests"
+MEASURE = "The slowest requests (p99, maximum), and the GC time of its requests"
 
 EXPLICIT = Advice(
     "Take this gc.collect() off the request path: run it between requests, or not at all",

@@ -25,7 +25,7 @@ from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
 from midwatch_server.diagnosis.words import call, ms, place, plural
 
-MEASURE = "The route's p50, and the gap at this line in a new window"
+MEASURE = "The median latency, and the gap at this line in a new window"
 
 PYTHON = (
     Advice(

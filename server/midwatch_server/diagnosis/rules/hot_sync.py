@@ -38,7 +38,7 @@ CALLS = {
 }
 """The subject of the title where the call itself is not known by name."""
 
-MEASURE = "The route's p50, and the wait at this line in a new window: it should be gone"
+MEASURE = "The median latency, and the wait at this line in a new window: it should be gone"
 
 ADVICE = {
     "item": Advice(

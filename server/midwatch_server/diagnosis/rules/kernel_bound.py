@@ -35,7 +35,7 @@ MIN_CHAIN_KERNELS = 4
 MIN_CHAIN_US = 10.0
 FUSED_MARKS = ("triton", "multi_tensor", "fused", "foreach")
 
-MEASURE = "The route's p50, the device's busy time per request, and the model's accuracy on a fixed set"
+MEASURE = "The median latency, the device's busy time per request, and the model's accuracy on a fixed set"
 
 TF32 = Advice(
     "Set torch.set_float32_matmul_precision('high')",
@@ -55,7 +55,7 @@ ATTENTION = Advice(
 FUSE = Advice(
     "torch.compile the module that launches these kernels",
     "A fused chain passes over memory once instead of once per operator",
-    "The route's p50 and the number of element-wise kernels per request",
+    "The median latency and the number of element-wise kernels per request",
 )
 
 

@@ -39,7 +39,7 @@ HAZARDS = {
 }
 """What speaks against capturing a request, by the name that the facts give it."""
 
-MEASURE = "The route's p50 and the launches per request"
+MEASURE = "The median latency and the launches per request"
 
 GRAPH = Advice(
     "Capture the forward in a CUDA graph: torch.compile(model, mode='reduce-overhead'), or torch.cuda.CUDAGraph",

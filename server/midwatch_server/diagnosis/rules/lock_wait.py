@@ -27,7 +27,7 @@ ADVICE = (
     Advice(
         "Do the slow work before taking the lock, and hold it only to swap the result in",
         "Whoever needs the lock waits for everything that its holder does meanwhile, I/O and device waits included",
-        "The route's p99, and the time that requests wait at this line",
+        "The slowest requests (p99), and the time that requests wait at this line",
     ),
 )
 CAVEAT = "The gain is what the request would save if the lock were free; how early its holder can let go is not known"
