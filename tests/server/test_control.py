@@ -7,7 +7,7 @@ import pytest
 from midwatch.model.capture import CaptureOrder
 from midwatch.model.status import AgentStatus
 from midwatch.wire import from_message, to_message
-from midwatch_proto.v1 import control_pb2, query_pb2, trigger_pb2
+from midwatch_proto.v1 import control_pb2, ingest_pb2, query_pb2, trigger_pb2
 from midwatch_server.app import Collector
 from midwatch_server.rpc import control, trigger
 from midwatch_server.settings import CollectorSettings
@@ -244,14 +244,17 @@ async def test_who_hangs_up_loses_the_reports_and_not_the_order(peer):
     await received(stream)
 
 
-async def test_stopping_ends_held_streams_at_once(tmp_path, peer_of):
+async def test_stopping_ends_held_streams_at_once(tmp_path, peer_of, make):
     collector = Collector(CollectorSettings(str(tmp_path / "midwatch.db"), "127.0.0.1:0"))
     await collector.start()
     peer = peer_of(collector)
     stream = await peer.attach()
-    waiting = order(peer)
-    watching = peer.query.WatchIncidents(query_pb2.WatchIncidentsRequest())
     uploading = peer.ingest.Upload()
+    await uploading.write(ingest_pb2.UploadRequest(batch=make.batch(make.spike())))
+    assert (await uploading.read()).state == ingest_pb2.BATCH_STATE_ACCEPTED
+    watching = peer.query.WatchIncidents(query_pb2.WatchIncidentsRequest(since_unix_ns=1))
+    assert (await watching.read()).incident.count == 1
+    waiting = order(peer)
     await received(stream)
     began = asyncio.get_running_loop().time()
     await collector.stop()
