@@ -22,16 +22,22 @@ LARGE_BYTES = 4_000_000
 def analyze(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Kineto traces, .json or .json.gz.")],
     markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a ticket.")] = False,
+    untraced_p50: Annotated[
+        float | None,
+        typer.Option(
+            "--untraced-p50", min=0.001, metavar="MS", help="The median latency without a profiler, if known."
+        ),
+    ] = None,
     json_: JsonFlag = False,
 ) -> None:
     """Say what a PyTorch profiler trace shows: what costs time, where, and what removing it would gain."""
     if json_ and markdown:
         raise Failure("--json and --md exclude each other; choose one of them", 2)
-    reports = [analyse(path) for path in files]
+    reports = [analyse(path, untraced_p50) for path in files]
     emit(reports, json_=json_, markdown=markdown)
 
 
-def analyse(path: Path) -> Report:
+def analyse(path: Path, untraced_p50_ms: float | None = None) -> Report:
     """Read and judge one trace. Raises `Failure` with one sentence where it cannot be read."""
     from midwatch.trace import TraceError, summarise
     from midwatch_server.diagnosis import Evidence, Report, diagnose
@@ -40,7 +46,7 @@ def analyse(path: Path) -> Report:
         raise Failure(f"there is no file {path}; give the path of a trace, .json or .json.gz")
     try:
         with reading(path) as progress:
-            summary = summarise(path, progress=progress)
+            summary = summarise(path, untraced_p50_ms=untraced_p50_ms, progress=progress)
     except TraceError as error:
         raise Failure(str(error)) from None
     return Report(diagnose(Evidence(summary=summary)), summary=summary, file=str(path))

@@ -35,6 +35,15 @@ def test_json_is_one_document_with_the_contract_s_keys():
     assert document["window"]["requests"] >= 5
 
 
+def test_a_known_latency_without_the_profiler_corrects_the_figures():
+    traced = json.loads(analyze(DATA / "tiny_kernels.json.gz", "--json").stdout)
+    corrected = json.loads(analyze(DATA / "tiny_kernels.json.gz", "--json", "--untraced-p50", "5.68").stdout)
+    assert corrected["window"]["untraced_factor"] == pytest.approx(
+        5.68 / corrected["window"]["request_p50_ms"], rel=0.01
+    )
+    assert corrected["findings"][0]["recoverable_ms"] != traced["findings"][0]["recoverable_ms"]
+
+
 def test_several_files_give_several_reports():
     document = json.loads(analyze(FP32, GC, "--json").stdout)
     assert [report["file"] for report in document["reports"]] == [str(FP32), str(GC)]
