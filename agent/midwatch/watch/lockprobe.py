@@ -52,7 +52,7 @@ class LockProbe:
 
         Args:
             ident: the thread's `threading.get_ident`.
-            frames: `sys._current_frames()`, from right now; the caller drops it right afterwards.
+            frames: `current_frames()`, from right now; the caller drops it right afterwards.
         """
         found = _awaited(frames.get(ident))
         if found is None:

@@ -1,0 +1,48 @@
+"""How often to look: densely where a request has just become overdue, seldom where it has been so for long, and never
+for more than a small share of a core.
+"""
+
+from __future__ import annotations
+
+_SLOWEST_NS = 250_000_000
+_AGE_DIVISOR = 50
+_COST_MULTIPLE = 20
+"""While looking, a twentieth of one core at most."""
+_REFILL = 0.003
+"""In the long run, 0.3 % of one core."""
+_POOL_NS = 100_000_000
+_POOR_NS, _POOREST_NS = 50_000_000, 500_000_000
+"""How often to look when the pool is empty: as the refill allows, within these."""
+
+
+class Pace:
+    """The watchdog's budget. CPU times come from `Clock.cpu_ns`, others from `Clock.perf_ns`."""
+
+    def __init__(self, tick_ns: int) -> None:
+        self._tick_ns = tick_ns
+        self._pool_ns = float(_POOL_NS)
+        self._cost_ns = 0.0
+        self._seen_cpu_ns = -1
+        self._seen_ns = 0
+
+    def account(self, now_ns: int, cpu_ns: int) -> None:
+        """Take note of the CPU time that the thread has used up to now; called once a turn."""
+        if self._seen_cpu_ns >= 0:
+            used_ns = cpu_ns - self._seen_cpu_ns
+            refill_ns = _REFILL * (now_ns - self._seen_ns)
+            self._pool_ns = min(_POOL_NS, self._pool_ns + refill_ns) - used_ns
+            self._cost_ns += (used_ns - self._cost_ns) / 4
+        self._seen_cpu_ns = cpu_ns
+        self._seen_ns = now_ns
+
+    def looking_ns(self, overdue_ns: int) -> int:
+        """Return the time to the next look, where the latest request to become overdue did so ``overdue_ns`` ago."""
+        dense_ns = max(self._tick_ns, overdue_ns // _AGE_DIVISOR, int(self._cost_ns * _COST_MULTIPLE))
+        return max(min(dense_ns, _SLOWEST_NS), self.floor_ns())
+
+    def floor_ns(self, *, calm: bool = False) -> int:
+        """Return the shortest time to the next turn. While nothing is overdue half the pool is left untouched."""
+        reserve_ns = _POOL_NS / 2 if calm else 0
+        if self._pool_ns >= reserve_ns:
+            return self._tick_ns // 2
+        return min(max(_POOR_NS, int(self._cost_ns / _REFILL)), _POOREST_NS)

@@ -1,0 +1,375 @@
+"""The watchdog: its decisions with a fake clock and real frames, then the whole of it in real threads."""
+
+import ctypes
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import pytest
+from midwatch.clock import SystemClock
+from midwatch.requests.tracker import Tracker
+from midwatch.watch.lockprobe import LockProbe
+from midwatch.watch.stacks import Stacks
+from midwatch.watch.watchdog import PARKED, Watchdog
+
+MS = 1_000_000
+
+
+class FakeClock:
+    """Hands that a test turns."""
+
+    def __init__(self):
+        self.now_ns = 1_000 * MS
+        self.cpu = 0
+
+    def perf_ns(self):
+        return self.now_ns
+
+    def cpu_ns(self):
+        return self.cpu
+
+    def to_unix(self, perf_ns):
+        return perf_ns + 10**18
+
+    def wait(self, event, timeout_s):
+        return event.is_set()
+
+
+@dataclass
+class Request:
+    request_id: int
+    thread_ident: int
+    start_ns: int
+    deadline_ns: int
+    is_async: bool = False
+
+
+class FakeTracker:
+    def __init__(self):
+        self.requests = []
+        self.units = set()
+
+    def in_flight(self):
+        return list(self.requests)
+
+    def unit_threads(self):
+        return self.units
+
+    def wait_for_request(self, timeout_s):
+        return bool(self.requests)
+
+    def wake(self):
+        pass
+
+
+class Scene:
+    """A watchdog on a fake clock. Frames are real ones of this process."""
+
+    def __init__(self):
+        self.clock = FakeClock()
+        self.tracker = FakeTracker()
+        self.dog = Watchdog(self.tracker, Stacks(), LockProbe(), self.clock)
+
+    def begin(self, request_id=1, *, ident=None, limit_ms=100, is_async=False):
+        now = self.clock.now_ns
+        request = Request(request_id, ident or threading.get_ident(), now, now + limit_ms * MS, is_async)
+        self.tracker.requests.append(request)
+        return request
+
+    def turn(self, after_ms=0.0):
+        self.clock.now_ns += round(after_ms * MS)
+        pause = self.dog.turn()
+        return pause if pause == PARKED else pause / MS
+
+
+@pytest.fixture
+def scene():
+    return Scene()
+
+
+def test_it_blocks_while_nothing_is_in_flight(scene):
+    assert scene.turn() == PARKED
+
+
+def test_it_sleeps_to_the_earliest_deadline_and_50_ms_at_most(scene):
+    scene.begin(1, limit_ms=400)
+    assert scene.turn() == 50
+    scene.begin(2, limit_ms=30)
+    assert scene.turn(10) == 20
+
+
+def test_a_request_without_a_deadline_is_never_looked_at(scene):
+    scene.begin().deadline_ns = 0
+    assert scene.turn(10_000) == 50
+    assert scene.dog.evidence(1).samples == ()
+
+
+def test_the_first_look_stands_for_the_whole_time_before_and_later_ones_for_the_time_between(scene):
+    request = scene.begin(limit_ms=100)
+    scene.turn(50)
+    assert scene.turn(50) == 2
+    scene.turn(2)
+    samples = [s for s in scene.dog.evidence(1).samples if s.role == "request"]
+    assert [s.weight_ns for s in samples] == [100 * MS, 2 * MS]
+    assert [s.late_ns for s in samples] == [0, 0]
+    assert samples[0].unix_ns == scene.clock.to_unix(request.deadline_ns)
+    assert samples[0].thread_ident == threading.get_ident()
+    assert samples[0].thread_id == threading.get_native_id()
+    assert samples[0].thread_name == "MainThread"
+    assert samples[0].request_id == 1
+    # The fake clock stands still, so the innermost frame is the watchdog's own look; the test is further out.
+    assert any(frame.function.startswith("test_the_first_look") for frame in samples[0].frames)
+
+
+def test_a_late_turn_says_how_late_it_was(scene):
+    scene.begin(limit_ms=100)
+    scene.turn(60)
+    scene.turn(340)
+    (sample,) = [s for s in scene.dog.evidence(1).samples if s.role == "request"]
+    assert sample.late_ns == 300 * MS
+    assert sample.weight_ns == 400 * MS
+
+
+def test_a_parked_watchdog_that_is_kept_from_waking_is_late_from_the_begin_of_the_request(scene):
+    assert scene.turn() == PARKED
+    scene.begin(limit_ms=20)
+    scene.turn(500)
+    (sample,) = [s for s in scene.dog.evidence(1).samples if s.role == "request"]
+    assert sample.late_ns == 500 * MS
+
+
+def test_looks_get_rarer_the_longer_a_request_is_overdue(scene):
+    scene.begin(limit_ms=100)
+    looks, pause = 0, scene.turn(100)
+    while scene.clock.now_ns < scene.tracker.requests[0].deadline_ns + 10_000 * MS:
+        assert 2 <= pause <= 250
+        looks += 1
+        pause = scene.turn(pause)
+    assert 150 < looks < 400
+    samples = scene.dog.evidence(1).samples
+    assert sum(s.weight_ns for s in samples if s.role == "request") >= 10_000 * MS
+    assert len(samples) <= 96
+
+
+def test_a_new_overdue_request_is_looked_at_on_time_beside_an_old_one(scene):
+    scene.begin(1, limit_ms=10)
+    scene.turn(10)
+    assert scene.turn(20_000) > 50
+    scene.begin(2, limit_ms=7)
+    assert scene.turn(0.5) == pytest.approx(6.5)
+    scene.turn(6.5)
+    assert [s.late_ns for s in scene.dog.evidence(2).samples if s.role == "request"] == [0]
+
+
+def test_looking_stays_inside_its_budget(scene):
+    """With looks that cost 1 ms each, a request that is overdue for minutes costs less than 1 % of a core."""
+    scene.begin(limit_ms=100)
+    pause, looks, begun = scene.turn(100), 0, scene.clock.now_ns
+    while scene.clock.now_ns < begun + 120_000 * MS:
+        scene.clock.cpu += 1 * MS
+        looks += 1
+        pause = scene.turn(pause)
+        # Each second another one becomes overdue, so that age alone does not slow the watchdog down.
+        scene.tracker.requests[0].deadline_ns = scene.clock.now_ns - scene.clock.now_ns % (1000 * MS)
+    assert looks < 120_000 * 0.01
+
+
+def test_a_dear_look_is_rarer_from_the_start(scene):
+    scene.begin(limit_ms=100)
+    scene.turn(100)
+    pauses = []
+    for _ in range(20):
+        scene.clock.cpu += 1 * MS
+        pauses.append(scene.turn(2))
+    assert max(pauses) > 15
+
+
+def test_samples_after_the_end_are_not_the_requests(scene):
+    scene.begin(1, limit_ms=10)
+    scene.begin(2, limit_ms=10)
+    scene.turn(10)
+    del scene.tracker.requests[0]
+    scene.turn(2)
+    scene.turn(2)
+    count = {i: len([s for s in scene.dog.evidence(i).samples if s.role == "request"]) for i in (1, 2)}
+    assert count == {1: 1, 2: 3}
+
+
+def test_an_idle_request_is_explained_by_the_threads_of_units_and_a_busy_one_is_not(scene, stage):
+    waiting = stage.start(stage.done.wait, name="http-1")
+
+    def work():
+        while not stage.done.is_set():
+            time.sleep(0.001)
+
+    unit = stage.start(work, name="batcher")
+    stage.standing(waiting, "wait", "acquire")
+    stage.standing(unit, "work", "sleep")
+    scene.tracker.units = {unit.ident}
+    scene.begin(1, ident=waiting.ident, limit_ms=10)
+    scene.begin(2, limit_ms=10)
+    scene.begin(3, limit_ms=10, is_async=True)
+    scene.turn(10)
+    roles = {
+        i: {(s.role, s.thread_name) for s in scene.dog.evidence(i).samples if s.role != "other"} for i in (1, 2, 3)
+    }
+    assert roles == {
+        1: {("request", "http-1"), ("unit", "batcher")},
+        2: {("request", "MainThread")},
+        3: {("request", "MainThread"), ("unit", "batcher")},
+    }
+    (of_unit,) = [s for s in scene.dog.evidence(1).samples if s.role == "unit"]
+    assert of_unit.weight_ns == 10 * MS
+    assert of_unit.frames[0].callee == "sleep"
+
+
+def test_other_threads_are_looked_at_less_often_and_the_agents_own_never(scene, stage):
+    other = stage.start(stage.done.wait, name="logger")
+    own = stage.start(stage.done.wait, name="midwatch-other")
+    stage.until(lambda: {other.ident, own.ident} <= set(sys._current_frames()))
+    scene.begin(limit_ms=10)
+    scene.turn(10)
+    for _ in range(19):
+        scene.turn(2)
+    samples = scene.dog.evidence(1).samples
+    of = {name: [s for s in samples if s.thread_name == name] for name in ("MainThread", "logger", "midwatch-other")}
+    assert len(of["MainThread"]) == 20
+    assert len(of["logger"]) == 2
+    assert not of["midwatch-other"]
+    assert {s.role for s in of["logger"]} == {"other"}
+
+
+def test_names_of_threads_can_be_hidden(scene):
+    scene.dog = Watchdog(scene.tracker, Stacks(), LockProbe(), scene.clock, redact=True)
+    scene.begin(limit_ms=10)
+    scene.turn(10)
+    samples = scene.dog.evidence(1).samples
+    assert samples
+    assert {s.thread_name for s in samples} == {""}
+
+
+def test_a_wait_for_a_lock_with_its_holder(scene, stage):
+    lock, held = threading.Lock(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            stage.done.wait()
+
+    def wait():
+        with lock:
+            pass
+
+    holder = stage.start(hold, name="reloader")
+    held.wait()
+    waiter = stage.start(wait)
+    stage.standing(waiter, "wait", "__enter__")
+    scene.begin(1, ident=waiter.ident, limit_ms=10)
+    scene.begin(2, limit_ms=10)
+    scene.turn(10)
+    for _ in range(5):
+        scene.turn(2)
+    (seen,) = scene.dog.evidence(1).locks
+    assert seen.lock == "Lock lock"
+    assert seen.duration_ns == 20 * MS
+    assert seen.thread_id == waiter.native_id
+    assert seen.waiter[0].callee == "__enter__"
+    assert (seen.holder_thread_name, seen.holder_thread_id) == ("reloader", holder.native_id)
+    assert any(frame.function.endswith("hold") for frame in seen.holder)
+    assert scene.dog.evidence(2).locks == ()
+
+
+def test_nothing_was_seen_of_an_unknown_request(scene):
+    evidence = scene.dog.evidence(77)
+    assert (evidence.samples, evidence.locks) == ((), ())
+
+
+def test_no_frame_is_kept(scene, stage):
+    """What a function lets go while it is watched is gone when it ends."""
+    import gc
+    import weakref
+
+    class Payload:
+        pass
+
+    ready, seen = threading.Event(), []
+
+    def serve():
+        payload = Payload()
+        seen.append(weakref.ref(payload))
+        ready.set()
+        stage.done.wait()
+
+    thread = stage.start(serve)
+    ready.wait()
+    scene.begin(ident=thread.ident, limit_ms=10)
+    scene.turn(10)
+    scene.turn(2)
+    stage.finish()
+    gc.collect()
+    assert scene.dog.evidence(1).samples
+    assert seen[0]() is None
+
+
+@pytest.fixture
+def alive():
+    """A running watchdog on the real clock and the real tracker."""
+    clock = SystemClock()
+    tracker = Tracker(clock)
+    dog = Watchdog(tracker, Stacks(), LockProbe(), clock)
+    dog.start()
+    yield tracker, dog
+    dog.stop()
+    assert not any(thread.name.startswith("midwatch") for thread in threading.enumerate())
+
+
+def serve(tracker, work, limit_ms):
+    tracker.route("rank").limit_ns = limit_ms * MS
+    mark = tracker.begin("rank", is_async=False)
+    work()
+    tracker.end(mark)
+    return mark
+
+
+def test_the_line_of_a_blocking_call(alive):
+    tracker, dog = alive
+    mark = serve(tracker, lambda: time.sleep(0.15), 30)
+    samples = [s for s in dog.evidence(mark.request_id).samples if s.role == "request"]
+    assert len(samples) > 5
+    asleep = [s for s in samples if s.frames[0].callee == "sleep"]
+    assert sum(s.weight_ns for s in asleep) > 100 * MS
+    assert sum(s.weight_ns for s in samples) <= mark.end_ns - mark.start_ns
+
+
+def test_c_code_that_holds_the_gil_lets_exactly_one_look_through_and_that_names_the_line(alive):
+    tracker, dog = alive
+    hog = ctypes.PyDLL(None).usleep
+
+    def work():
+        hog(300_000)
+
+    mark = serve(tracker, work, 30)
+    samples = [s for s in dog.evidence(mark.request_id).samples if s.role == "request"]
+    assert samples
+    heaviest = max(samples, key=lambda s: s.weight_ns)
+    assert heaviest.weight_ns > 250 * MS
+    assert heaviest.late_ns > 200 * MS
+    assert heaviest.frames[0].function.endswith("work")
+    assert heaviest.frames[0].callee == "hog"
+
+
+def test_requests_inside_their_deadline_are_left_alone(alive):
+    tracker, dog = alive
+    marks = [serve(tracker, lambda: sum(range(1000)), 60_000) for _ in range(200)]
+    assert all(dog.evidence(mark.request_id).samples == () for mark in marks)
+
+
+def test_it_stops_at_once_even_while_a_request_is_overdue(alive):
+    tracker, dog = alive
+    tracker.route("slow").limit_ns = 1
+    mark = tracker.begin("slow", is_async=False)
+    began = time.perf_counter()
+    dog.stop()
+    assert time.perf_counter() - began < 1.0
+    tracker.end(mark)
