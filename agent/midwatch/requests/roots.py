@@ -19,6 +19,7 @@ from midwatch.guard import guard
 from midwatch.model.status import Part
 from midwatch.requests.hooks import EnterHook, LeaveHook, dynamo_must_skip
 from midwatch.requests.units import Units, name_of
+from midwatch.watch.frames import current_frames
 
 _MAX_ROOTS = 32
 """A service in which more modules than that are outermost has no root: its forward is a plain function."""
@@ -153,7 +154,7 @@ class Roots:
 
     def _look_at_stacks(self) -> None:
         own = threading.get_ident()
-        for ident, frame in sys._current_frames().items():  # noqa: SLF001
+        for ident, frame in current_frames().items():
             if ident != own:
                 root = self._outermost(frame)
                 if root is not None:
