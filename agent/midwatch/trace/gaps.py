@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,10 +17,13 @@ from midwatch.trace.pauses import Pause
 from midwatch.trace.replay import Cut
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
+from midwatch.trace.sites import Vote
 from midwatch.trace.stretches import SHORTEST_NS, Stretch
 
 _SMALLEST_NS = 50_000
 """A collection, lock or allocation below this is not told apart; what a witness saw must be as long as a gap."""
+_CALLS = frozenset({"blocked", "lock"})
+"""Reasons for which the call matters as much as the function that makes it."""
 _MOST = 40
 
 Recover = Callable[[dict[int, list[Cut]]], float]
@@ -46,11 +49,8 @@ class Piece:
     site: Site | None
     start: int
     length: int
-
-    @property
-    def end(self) -> int:
-        """End of the stretch that it is a share of."""
-        return self.stretch.end
+    until: int
+    """End of the time that it is a share of."""
 
     @property
     def idle(self) -> int:
@@ -61,7 +61,7 @@ class Piece:
     def key(self) -> tuple[object, ...]:
         """Pieces with equal keys are one gap, seen many times."""
         site = self.site
-        callee = site.callee if site is not None and self.host in {"blocked", "lock"} else ""
+        callee = site.callee if site is not None and self.host in _CALLS else ""
         return self.host, self.stretch.device, *((site.file, site.function, callee) if site is not None else ())
 
 
@@ -81,7 +81,8 @@ def divide(scene: Scene, stretch: Stretch, pauses: Iterable[Pause]) -> list[Piec
             rest += [(p, q) for p, q in ((a, x), (y, b)) if q > p]
         left = rest
         if taken >= _SMALLEST_NS:
-            pieces.append(Piece(stretch, reason.host, reason.site, max(stretch.start, reason.start), taken))
+            start = max(stretch.start, reason.start)
+            pieces.append(Piece(stretch, reason.host, reason.site, start, taken, min(stretch.end, reason.end)))
     for a, b in left:
         pieces += _witnessed(scene, stretch, a, b)
     return pieces
@@ -134,21 +135,52 @@ def _best_site(scene: Scene, stretch: Stretch, start: int, end: int) -> Site | N
 
 
 def _witnessed(scene: Scene, stretch: Stretch, start: int, end: int) -> list[Piece]:
-    votes = scene.sites.votes(stretch.part.thread_id, stretch.part.lanes, start, end)
-    total = sum(vote.weight for vote in votes)
-    if not total and end - start < SHORTEST_NS:
+    if end - start < SHORTEST_NS:
         return []
+    votes = _by_function(scene.sites.votes(stretch.part.thread_id, stretch.part.lanes, start, end))
+    total = sum(vote.weight for vote in votes)
+    resting = sum(vote.weight for vote in votes if vote.host == "idle")
+    if stretch.owner is not None and 2 * resting > total:
+        return _witnessed(scene, replace(stretch, part=stretch.owner, owner=None), start, end)
     if not total:
         # A thread that recorded nothing and was not sampled may have slept: only one that works can be said to pause.
-        return [Piece(stretch, "unknown", None, start, end - start)] if stretch.part.lanes else []
+        return [Piece(stretch, "unknown", None, start, end - start, end)] if stretch.part.lanes else []
     pieces = []
     at = start
     for vote in votes:
-        length = (end - start) * vote.weight // max(total, 1) if total > end - start else vote.weight
+        length = vote.weight * (end - start) // max(total, end - start)
         if vote.host != "idle" and length >= SHORTEST_NS:
-            pieces.append(Piece(stretch, vote.host, vote.site, at, length))
+            pieces.append(Piece(stretch, vote.host, vote.site, at, length, end))
         at += length
     return pieces
+
+
+def _by_function(votes: list[Vote]) -> list[Vote]:
+    """Put the lines of one function together under the one that was seen most."""
+    merged: dict[tuple[object, ...], Vote] = {}
+    for vote in votes:
+        site = vote.site
+        key = (vote.host, site and (site.file, site.function, site.callee if vote.host in _CALLS else ""))
+        first = merged.setdefault(key, vote)
+        if first is not vote:
+            merged[key] = replace(first, weight=first.weight + vote.weight)
+    return sorted(merged.values(), key=lambda vote: -vote.weight)
+
+
+def adopt(pieces: list[Piece]) -> list[Piece]:
+    """Give what nobody saw the reason of its likes: stretches between the same work in other requests."""
+    seen: dict[tuple[int, int], Counter[tuple[str, Site | None]]] = defaultdict(Counter)
+    for piece in pieces:
+        if piece.site is not None and max(piece.stretch.around) >= 0:
+            seen[piece.stretch.around][piece.host, piece.site] += piece.length
+    adopted = []
+    for piece in pieces:
+        alike = seen.get(piece.stretch.around) if piece.host == "unknown" and piece.site is None else None
+        if alike:
+            host, site = alike.most_common(1)[0][0]
+            piece = replace(piece, host=host, site=site)  # noqa: PLW2901
+        adopted.append(piece)
+    return adopted
 
 
 def gap_facts(pieces: list[Piece], recover: Recover) -> tuple[GapFacts, ...]:
@@ -168,9 +200,9 @@ def _fact(group: list[Piece], recover: Recover) -> GapFacts:
     lines: dict[Site | None, int] = defaultdict(int)
     for piece in group:
         per_request[piece.stretch.request] += piece.idle
-        shared = once.setdefault((piece.stretch.part.thread_id, piece.end), piece)
-        if shared.idle < piece.idle:
-            once[piece.stretch.part.thread_id, piece.end] = piece
+        key = (piece.stretch.part.thread_id, piece.until)
+        if key not in once or once[key].idle < piece.idle:
+            once[key] = piece
         cuts[piece.stretch.request].append((piece.start, piece.start + piece.length))
         lines[piece.site] += piece.length
     longest = sorted(once.values(), key=lambda p: -p.idle)

@@ -32,6 +32,8 @@ from midwatch.trace.intervals import Ints
 from midwatch.trace.source import Progress, Source
 from midwatch.trace.split import Reader
 
+MAX_EVENTS = 8_000_000
+"""Events read from one file, about 0.6 GB of columns: a trace beyond it is summarised up to here, and says so."""
 _HOUR_NS = 3_600_000_000_000
 
 
@@ -78,6 +80,9 @@ def load(path: Path, *, progress: Progress | None = None) -> Trace:
     columns = Columns()
     for batch in reader:
         columns.add(batch)
+        if columns.events >= MAX_EVENTS:
+            source.bounded = True
+            break
     caveats = _damage(source, reader, columns)
     tables = {
         "ops": columns.table(OPS),

@@ -56,12 +56,16 @@ class Scene:
 
 def build_scene(trace: Trace) -> Scene:
     """Join everything once."""
-    threads = map_threads(trace)
-    window = window_of(trace)
-    spans = find_spans(trace, threads, window)
-    busy = Cover.union(trace.device.start, trace.device.end)
+    threads, links, window = map_threads(trace), link(trace), window_of(trace)
     return Scene(
-        trace, link(trace), threads, window, spans, Sites(trace), busy, np.argsort(trace.ops.ext, kind="stable")
+        trace=trace,
+        links=links,
+        threads=threads,
+        window=window,
+        spans=find_spans(trace, threads, window, trace.runtime.start[links.lost]),
+        sites=Sites(trace),
+        busy=Cover.union(trace.device.start, trace.device.end),
+        ops_by_ext=np.argsort(trace.ops.ext, kind="stable"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ import numpy as np
 
 from midwatch.model.requests import UnitRecord, Workload
 from midwatch.trace.columns import Table
-from midwatch.trace.intervals import Cover
+from midwatch.trace.intervals import Cover, Ints
 from midwatch.trace.load import Trace
 from midwatch.trace.threads import Threads
 
@@ -82,8 +83,15 @@ class Spans:
         return fair if 2 * len(fair) >= len(self.whole) else self.whole
 
 
-def find_spans(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans:
-    """Take the best witness of requests that the trace has."""
+def find_spans(trace: Trace, threads: Threads, window: tuple[int, int], lost: Ints) -> Spans:
+    """Take the best witness of requests that the trace has.
+
+    Args:
+        trace: The trace.
+        threads: Its threads.
+        window: Start and end of the window.
+        lost: When work was launched of which there is no record.
+    """
     found = _ledger(trace, threads, window) or _annotated(trace, threads)
     if found is not None:
         stops = Cover.union(trace.overhead.start, trace.overhead.end)
@@ -92,11 +100,19 @@ def find_spans(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans
             tuple(replace(r, disturbed=stops.inside(r.start, r.end) > _DISTURBED * r.wall) for r in found.requests),
         )
     main = _busiest(trace)
+    window = _recorded(window, lost)
     lanes = dict.fromkeys([*([main] if main >= 0 else []), *np.unique(trace.runtime.lane).tolist()])
     parts = tuple(Part(threads.native[lane], (lane,), *window) for lane in lanes)
     return Spans(
         "window", (RequestSpan(0, "window", *window, whole=True, thread_id=threads.native.get(main, 0), parts=parts),)
     )
+
+
+def _recorded(window: tuple[int, int], lost: Ints) -> tuple[int, int]:
+    """The stretch of the window without lost records, if it is most of it: they are lost at its edges above all."""
+    edges = [window[0] - 1, *sorted(lost.tolist()), window[1]]
+    longest = max(((a + 1, b) for a, b in itertools.pairwise(edges)), key=lambda pair: pair[1] - pair[0])
+    return longest if 2 * (longest[1] - longest[0]) > window[1] - window[0] else window
 
 
 def _busiest(trace: Trace) -> int:

@@ -39,6 +39,7 @@ class Reader:
     def __iter__(self) -> Iterator[list[Event]]:
         """Yield the events of one piece after the other. Raises `TraceError` where there is no array of events."""
         before, buffer = self._find_array()
+        self._read_head(before, b"}")
         after: bytes | None = None
         for piece in self._pieces:
             if after is not None:
@@ -57,7 +58,8 @@ class Reader:
         if after is None:
             events, after = self._finish(buffer)
             yield events
-        self._read_head(before, after)
+        if after.strip().startswith(b","):
+            self._read_head(before, after)
 
     def _find_array(self) -> tuple[bytes, bytes]:
         """Return the text before the array and the beginning of what is inside it."""
@@ -148,17 +150,13 @@ class Reader:
         return event
 
     def _read_head(self, before: bytes, after: bytes) -> None:
-        tail = after if after.strip().startswith((b",", b"}")) else b"}"
-        for text in (
-            before + b'"traceEvents":[]' + tail,
-            before + b'"traceEvents":[]}',
-            before.rstrip().rstrip(b",") + b"}",
-        ):
-            head = _head(text if before else b"{}")
-            if head is not None:
-                self.head = head
-                return
-            self.head_damaged = True
+        """Take what stands beside the events: read at once, since the text may be cut, and again at its end."""
+        if not before:
+            return
+        head = _head(before + b'"traceEvents":[]' + after)
+        self.head_damaged = head is None
+        if head is not None:
+            self.head = head
 
 
 def _head(text: bytes) -> Head | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from midwatch.trace.spans import Part, RequestSpan
 SHORTEST_NS = 100_000
 """A pause between two launches below this is dispatch, not a gap."""
 SHORTEST_CPU_NS = 300_000
-_SHARE = 0.02
+_LEAST_SHARE, _MOST_SHARE = 0.02, 0.05
 _TYPICAL = 4.0
 
 
@@ -29,6 +31,10 @@ class Stretch:
     end: int
     idle: int
     device: bool
+    owner: Part | None = None
+    """The request's own thread, where ``part`` is a unit's: it is asked when the unit's thread had nothing to do."""
+    around: tuple[int, int] = (-1, -1)
+    """Name numbers of the work before and after: stretches with equal ones do the same, request after request."""
 
     @property
     def length(self) -> int:
@@ -40,6 +46,7 @@ def device_stretches(scene: Scene, plan: Plan) -> list[Stretch]:
     """Long pauses between launches, from a plan, while the device had nothing to do."""
     request = plan.request
     pauses = _pauses(plan)
+    names = _Around(scene, plan)
     if scene.spans.basis == "window":
         # What lies before the first launch and after the last call is the edge of a recording, not of a request.
         pauses = [(a, b) for a, b in pauses if plan.items[0].start <= a and b <= plan.items[-1].end]
@@ -53,15 +60,41 @@ def device_stretches(scene: Scene, plan: Plan) -> list[Stretch]:
             continue
         idle = (end - start) - scene.busy.inside(start, end)
         if idle >= shortest / 2:
-            found.append(Stretch(request.index, part, start, end, idle, device=True))
+            found.append(
+                Stretch(request.index, part, start, end, idle, True, _owner(request, part), names.of(start, end))
+            )
     return found
 
 
+class _Around:
+    """Finds the work that was launched before and after a pause."""
+
+    def __init__(self, scene: Scene, plan: Plan) -> None:
+        self._names = scene.trace.device.name
+        self._items = [item for item in plan.items if item.ops]
+        self._starts = [item.start for item in self._items]
+
+    def of(self, start: int, end: int) -> tuple[int, int]:
+        before = bisect_left(self._starts, start) - 1
+        after = bisect_left(self._starts, end)
+        return self._name(before), self._name(after)
+
+    def _name(self, position: int) -> int:
+        return int(self._names[self._items[position].ops[0].row]) if 0 <= position < len(self._items) else -1
+
+
+def _owner(request: RequestSpan, part: Part) -> Part | None:
+    return request.parts[0] if part.is_unit and not request.parts[0].is_unit else None
+
+
 def threshold(plan: Plan) -> float:
-    """Nanoseconds from which on a pause of this request is a gap."""
-    lengths = [end - start for start, end in _pauses(plan)]
-    typical = statistics.median(lengths) if lengths else 0
-    return max(SHORTEST_NS, _TYPICAL * typical, _SHARE * plan.request.wall)
+    """Nanoseconds from which on a pause of this request is a gap: beyond what lies between launches as a rule.
+
+    Where there are few launches the rule says little, so it counts up to a twentieth of the request.
+    """
+    items, wall = plan.items, plan.request.wall
+    usual = statistics.median(max(0, b.start - a.end) for a, b in pairwise(items)) if len(items) > 1 else 0
+    return max(SHORTEST_NS, _LEAST_SHARE * wall, min(_TYPICAL * usual, _MOST_SHARE * wall))
 
 
 def _pauses(plan: Plan) -> list[tuple[int, int]]:
@@ -85,7 +118,7 @@ def _part_at(request: RequestSpan, start: int, end: int) -> Part | None:
 
 def host_stretches(scene: Scene, request: RequestSpan) -> list[Stretch]:
     """Without a device: stretches of the request's threads in which no operator ran."""
-    shortest = max(SHORTEST_CPU_NS, _SHARE * request.wall)
+    shortest = max(SHORTEST_CPU_NS, _LEAST_SHARE * request.wall)
     units = Cover.union(
         np.array([p.start for p in request.parts if p.is_unit], np.int64),
         np.array([p.end for p in request.parts if p.is_unit], np.int64),
@@ -99,8 +132,18 @@ def host_stretches(scene: Scene, request: RequestSpan) -> list[Stretch]:
             holes = units.holes(part.start, part.end)
         for start, end in holes:
             if end - start >= shortest:
-                found.append(Stretch(request.index, part, start, end, end - start, device=False))
+                around = _operator_at(scene, part, end)
+                found.append(
+                    Stretch(request.index, part, start, end, end - start, False, _owner(request, part), (-1, around))
+                )
     return found
+
+
+def _operator_at(scene: Scene, part: Part, time: int) -> int:
+    ops = scene.trace.ops
+    first, last = np.searchsorted(ops.start, [time, time + 1], side="left").tolist()
+    names = ops.name[first:last][np.isin(ops.lane[first:last], part.lanes)]
+    return int(names[0]) if len(names) else -1
 
 
 def _operators(scene: Scene, part: Part) -> Cover:

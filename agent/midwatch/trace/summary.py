@@ -12,7 +12,7 @@ from midwatch.trace.caveats import find_caveats
 from midwatch.trace.copyfacts import copy_facts
 from midwatch.trace.devicefacts import device_facts
 from midwatch.trace.gains import Gains
-from midwatch.trace.gaps import Piece, divide, gap_facts
+from midwatch.trace.gaps import Piece, adopt, divide, gap_facts
 from midwatch.trace.hostfacts import alloc_facts, compile_facts, lock_facts, op_facts
 from midwatch.trace.kernels import kernel_facts
 from midwatch.trace.launchfacts import launch_facts
@@ -61,12 +61,14 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
     pauses = find_pauses(scene)
     plans = _plans(scene, waits)
     gains = Gains(plans, untraced)
-    pieces = [
-        piece
-        for plan in plans
-        for stretch in (device_stretches(scene, plan) if plan.items else host_stretches(scene, plan.request))
-        for piece in divide(scene, stretch, pauses)
-    ]
+    pieces = adopt(
+        [
+            piece
+            for plan in plans
+            for stretch in (device_stretches(scene, plan) if plan.items else host_stretches(scene, plan.request))
+            for piece in divide(scene, stretch, pauses)
+        ]
+    )
     whole = scene.spans.whole
     p50 = statistics.median(r.wall for r in scene.spans.fair) / 1e6 if whole else 0.0
     launched = [plan for plan in plans if plan.items]

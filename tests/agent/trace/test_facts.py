@@ -202,6 +202,21 @@ def test_launches_without_kernels_are_a_missing_lane_and_no_idle_device(lanes, t
     assert summary.launch.recoverable_ms == 0.0
 
 
+def test_records_lost_at_the_edge_of_a_window_leave_the_rest_of_it(machine, tmp_path):
+    """The last kernels end after the window and are dropped; what lies before them is told all the same."""
+    for _ in range(40):
+        machine.think(20)
+        machine.kernel(2)
+    for _ in range(5):
+        machine.lanes.call("cudaLaunchKernel", machine.clock, machine.clock + 5)
+        machine.think(10)
+    summary = summarise(machine.lanes.write(tmp_path))
+    assert summary.window.basis == "window"
+    assert summary.device.launches_without_kernel == 5
+    assert summary.launch.per_request == 40
+    assert summary.launch.recoverable_ms > 0.5
+
+
 def test_launches_that_a_graph_captures_are_not_missing(lanes, tmp_path):
     lanes.call("cudaStreamBeginCapture", 0, 5)
     for at in range(10, 100, 10):

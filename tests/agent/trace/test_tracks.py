@@ -221,3 +221,84 @@ def test_tracks_of_another_make_are_a_caveat(lanes, tmp_path):
     summary = summarise(path)
     assert "tracks_unreadable" in [c.code for c in summary.window.caveats]
     assert summary.window.basis == "window"
+
+
+def test_lines_of_one_function_are_one_gap_at_the_line_seen_most(lanes, make_agent, tmp_path):
+    agent = make_agent((0.0, 50_000.0))
+    lanes.op("aten::mm", 0, 1000)
+    lanes.op("aten::mm", 41_000, 42_000)
+    agent.request(0, 42_000)
+    for at in range(2000, 41_000, 1000):
+        line = 15 if at % 4000 else 16
+        agent.sample(at, 1000, (Frame("app/rules.py", line, "penalties", "app.rules"), HANDLER))
+    (gap,) = summarise(lanes.write(tmp_path, agent.tracks())).gaps
+    assert (gap.count, gap.site.line) == (1, 15)
+    assert gap.total_ms == pytest.approx(39, abs=1.1)
+
+
+def test_what_no_sample_hit_takes_the_reason_of_its_likes(machine, make_agent, tmp_path):
+    """Half a millisecond of Python in every request: a sample a millisecond sees some of them only."""
+    agent = make_agent((0.0, 50_000.0))
+    for number in range(6):
+        start = machine.clock
+        for _ in range(5):
+            machine.kernel(3, "before")
+        if number in {1, 4}:
+            agent.sample(machine.clock + 300, 1000, (RULES, HANDLER))
+        machine.think(500)
+        for _ in range(5):
+            machine.kernel(3, "after")
+        machine.read(4096)
+        agent.request(start, machine.clock)
+        agent.sample(machine.clock + 10, 500, (HANDLER,))
+        machine.think(20)
+    (gap,) = summarise(machine.lanes.write(tmp_path, agent.tracks())).gaps
+    assert (gap.host, gap.site.line, gap.count, gap.requests_affected) == ("python", 14, 6, 6)
+
+
+def test_the_handler_before_its_batch_is_asked_when_the_batcher_rests(lanes, make_agent, tmp_path):
+    """A write in the event loop, before the query is handed to the batcher: the batcher's thread had nothing to do."""
+    agent = make_agent((0.0, 200_000.0))
+    lanes.op("aten::linear", 101_000, 105_000, BATCHER)
+    agent.unit(101_000, 105_000, BATCHER)
+    agent.request(0, 106_000, LOOP, is_async=True)
+    for at in range(10_000, 100_001, 10_000):
+        agent.sample(at, 10_000, (WRITE, HANDLER, RUN_ONCE, MAIN_LINE), LOOP)
+        agent.sample(at, 10_000, (TAKE,), BATCHER)
+    gaps = summarise(lanes.write(tmp_path, agent.tracks())).gaps
+    assert [(g.host, g.site.line, g.thread_id) for g in gaps] == [("blocked", 32, LOOP)]
+    assert gaps[0].per_request_ms == pytest.approx(100, abs=1.5)
+
+
+def test_what_hands_over_one_batch_is_no_sync_because_the_next_one_follows(machine, make_agent, tmp_path):
+    """A batcher under load: the copy of one batch's results is followed by the launches of the next at once."""
+    agent = make_agent((0.0, 50_000.0))
+    starts = [0.0]
+    for _ in range(5):
+        begin = machine.clock
+        machine.kernel(300)
+        machine.read()
+        machine.kernel(300)
+        machine.read(4096)
+        agent.unit(begin, machine.clock - 1, LOOP)
+        agent.request(starts[-1], machine.clock + 50, 7, is_async=True)
+        starts.append(begin + 100)
+        machine.think(5)
+    summary = summarise(machine.lanes.write(tmp_path, agent.tracks()))
+    waits = {w.cause: w for w in summary.waits}
+    assert waits["item"].followed_by_work == waits["item"].count
+    assert waits["d2h"].handover == waits["d2h"].count
+
+
+def test_requests_of_two_threads_are_kept_apart(lanes, make_agent, tmp_path):
+    """Two threads share a stream; what one of them waits for is not the other's wait."""
+    agent = make_agent((0.0, 10_000.0))
+    lanes.launch(0, 5, 6, 506, tid=1)
+    lanes.call("cudaDeviceSynchronize", 10, 508, tid=1)
+    lanes.launch(520, 5, 526, 536, tid=1)
+    lanes.launch(300, 5, 507, 517, tid=2)
+    agent.request(0, 600, 1)
+    agent.request(290, 600, 2)
+    summary = summarise(lanes.write(tmp_path, agent.tracks()))
+    assert [(r.thread_id, r.syncs, r.launches) for r in summary.requests] == [(1, 1, 2), (2, 0, 1)]
+    assert summary.waits[0].requests_affected == 1
