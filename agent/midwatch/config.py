@@ -160,7 +160,7 @@ def _parse_bool(value: Any) -> bool:
 
 
 def _parse_number(kind: type[int | float], value: Any, low: float, high: float) -> float:
-    wanted = f"a {'whole ' if kind is int else ''}number from {low:g} to {high:g}"
+    wanted = f"a {'whole ' if kind is int else ''}number from {low:.15g} to {high:.15g}"
     if isinstance(value, bool):
         raise _UnusableError(f"{wanted}, not {value!r}")
     try:

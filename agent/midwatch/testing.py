@@ -105,8 +105,6 @@ class FakeEngine:
         self.opened: list[bool] = []
         """``deep`` of each window."""
         self.aborted = 0
-        self.inside: Callable[[], None] = lambda: None
-        """Called when recording has begun."""
         self._start_unix_ns = 0
 
     def unavailable(self, *, deep: bool = False) -> str:  # noqa: ARG002 - the fake knows no difference
@@ -125,7 +123,6 @@ class FakeEngine:
             edge()
         self.opened.append(deep)
         self._start_unix_ns = self._clock.unix_ns()
-        self.inside()
 
     def close(self, path: str) -> WindowResult:
         """Write a trace without events."""

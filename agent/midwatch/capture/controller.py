@@ -257,13 +257,13 @@ class Controller:
 
     def _wait_inside(self, start_ns: int, requests: int, seconds: float) -> None:
         """Let the window record: for ``seconds``, until ``requests`` whole ones have ended, or until it must end."""
-        end_s = self._now_s() + seconds
-        while (left_s := end_s - self._now_s()) > 0:
+        end_ns = start_ns + int(seconds * 1e9)
+        while (left_ns := end_ns - self._clock.perf_ns()) > 0:
             if session.wanted.is_set() or self._stopping.is_set():
                 return
             if requests and self._beside.finished_since(start_ns) >= requests:
                 return
-            self._sleep(-1, min(left_s, _COUNT_EVERY_S) if requests else left_s)
+            self._sleep(-1, min(left_ns / 1e9, _COUNT_EVERY_S) if requests else left_ns / 1e9)
 
     def _wait_out(self, seconds: float) -> None:
         if seconds > 0:

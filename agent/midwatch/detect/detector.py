@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from midwatch.detect.deadline import Deadline, baseline, deadline
+from midwatch.detect.deadline import OWN, Deadline, baseline, deadline
 from midwatch.model.spike import Baseline
 from midwatch.requests.sketch import Sketch
 
@@ -122,6 +122,8 @@ class RouteDetector:
         if self._deadline is None or seen >= self._refresh_at or self._now.count == 1:
             self._deadline = deadline(self._both(), self._slo_ms)
             self._refresh_at = seen + max(1, min(100, seen // 10))
+            if seen < OWN:
+                self._refresh_at = min(self._refresh_at, OWN)
         return self._deadline
 
     def _both(self) -> Sketch:

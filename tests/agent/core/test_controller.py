@@ -1,0 +1,229 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+from midwatch.capture.session import session
+from midwatch.model.capture import CaptureOrder
+from midwatch.model.plain import from_plain, to_plain
+from midwatch.model.requests import Workload
+from midwatch.model.site import Frame
+from midwatch.model.tracks import SampleRow, ThreadName, Tracks
+from midwatch.watch.sampler import WindowSamples
+
+
+def order(reason="demand", **rest):
+    return CaptureOrder(rest.pop("capture_id", "c1"), reason, **rest)
+
+
+@pytest.fixture
+def time_passes(agent, monkeypatch):
+    """While a window is open the fake clock moves; ``inside`` is what the service does first."""
+    sleep = agent.controller._sleep
+    doing = []
+
+    def pass_time(link_fd, timeout_s):
+        if timeout_s is None:
+            sleep(link_fd, timeout_s)
+        elif doing:
+            doing.pop()()
+        else:
+            agent.clock.advance(timeout_s)
+
+    monkeypatch.setattr(agent.controller, "_sleep", pass_time)
+    return doing
+
+
+@pytest.fixture
+def serve_order(agent, turn, time_passes):
+    """Answers one order on a thread of its own, with the service doing ``inside`` while the window is open."""
+    agent.controller.torch_imported()
+
+    def run(order, inside=lambda: None):
+        time_passes[:] = [inside]
+        agent.clock.advance(2)
+        turn(agent.controller._serve, order, agent.clock.perf_ns())
+        return agent.capture()
+
+    return run
+
+
+def test_a_window_is_answered_with_trace_and_tracks(agent, serve_order):
+    for _ in range(6):
+        agent.serve(workload=Workload(("float32[4]@cpu",), 4))
+    agent.intake.digest()
+
+    def inside():
+        for _ in range(7):
+            agent.serve(0.05, workload=Workload(("float32[4]@cpu",), 4))
+
+    frames = (Frame("app.py", 3, "rank"),)
+    agent.sampler.seen = WindowSamples(frames, ((0,),), (SampleRow(5, 6, 0, 7),), threads=(ThreadName(6, 66, "gone"),))
+    capture = serve_order(order(command_id="k1", seconds=0.3), inside)
+    (frame,) = agent.link.frames("capture")
+    assert (capture.state, capture.engine, capture.command_id, capture.route) == ("done", "direct", "k1", "rank")
+    assert capture.end_unix_ns - capture.start_unix_ns == 350_000_000
+    assert capture.workload.inputs == ("float32[4]@cpu",)
+    assert capture.baseline.p50_ms == pytest.approx(5, rel=0.02)
+    assert json.loads(Path(frame["trace_path"]).read_text()) == {"traceEvents": []}
+    text = Path(frame["tracks_path"]).read_text()
+    tracks = from_plain(Tracks, json.loads(text))
+    assert json.loads(text) == to_plain(tracks)
+    assert tracks.capture == capture
+    assert [request.duration_ns for request in tracks.requests[-7:]] == [50_000_000] * 7
+    assert tracks.resource.service == "svc"
+    assert {"MainThread", "gone"} <= {thread.name for thread in tracks.threads}
+    assert (tracks.frames, tracks.stacks, tracks.samples) == (frames, ((0,),), agent.sampler.seen.samples)
+    assert not agent.sampler.running
+    assert agent.controller.counts["done"] == 1
+    assert agent.windows.overlapping(agent.clock.perf_ns() + 1, agent.clock.perf_ns() + 2) == ""
+    assert os.stat(frame["tracks_path"]).st_mode & 0o077 == 0
+
+
+def test_a_request_that_still_runs_is_given_a_moment_and_then_told_as_running(agent, serve_order):
+    marks = []
+    serve_order(order(seconds=0.1), lambda: (marks.append(agent.tracker.begin("rank")), agent.clock.advance(0.2)))
+    tracks = from_plain(Tracks, json.loads(Path(agent.link.frames("capture")[0]["tracks_path"]).read_text()))
+    assert [request.status for request in tracks.requests] == ["running"]
+    assert tracks.requests[0].duration_ns >= 600_000_000
+    agent.tracker.end(marks[0])
+
+
+def test_a_window_ends_after_so_many_whole_requests(agent, serve_order):
+    def inside():
+        for _ in range(20):
+            agent.serve(0.01)
+
+    capture = serve_order(order(requests=20), inside)
+    assert capture.end_unix_ns - capture.start_unix_ns == 200_000_000
+
+
+def test_a_window_for_requests_that_do_not_come_ends_all_the_same(agent, serve_order):
+    capture = serve_order(order(requests=20), lambda: [agent.serve(0.01) for _ in range(19)])
+    assert (capture.end_unix_ns - capture.start_unix_ns) / 1e9 == pytest.approx(10.0, abs=0.01)
+
+
+def test_it_opens_and_closes_between_requests_where_it_can(agent, serve_order, monkeypatch):
+    mark = agent.tracker.begin("rank")
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        agent.clock.advance(seconds)
+        if len(waited) == 10:
+            agent.tracker.end(mark)
+
+    monkeypatch.setattr(agent.clock, "sleep", sleep)
+    capture = serve_order(order(seconds=0.1))
+    assert len(waited) == 10
+    assert (capture.end_unix_ns - capture.start_unix_ns) / 1e9 == pytest.approx(0.1)
+
+
+def test_it_does_not_wait_for_an_edge_for_ever(agent, serve_order):
+    mark = agent.tracker.begin("rank")
+    capture = serve_order(order(seconds=0.1))
+    assert (capture.end_unix_ns - capture.start_unix_ns) / 1e9 == pytest.approx(0.1 + 0.05, abs=0.002)
+    assert (capture.start_unix_ns - capture.ordered_unix_ns) / 1e9 == pytest.approx(0.05, abs=0.002)
+    agent.tracker.end(mark)
+
+
+class TestRefusals:
+    def refused(self, agent, capture, text):
+        assert capture.state == "refused"
+        assert text in capture.detail
+        assert agent.link.frames("capture")[-1]["trace_path"] == ""
+        assert agent.controller.counts["refused"] >= 1
+
+    def test_by_the_engine(self, agent, serve_order):
+        agent.engine.refuses = "a profiler session of the service is open"
+        self.refused(agent, serve_order(order()), "a profiler session of the service is open")
+
+    def test_no_engine(self, agent, serve_order):
+        agent.engines.clear()
+        self.refused(agent, serve_order(order()), "engine.direct: torch is not imported yet")
+        assert not agent.controller.offer(order("routine"))
+
+    def test_no_deep_windows(self, agent, serve_order, monkeypatch):
+        serve_order(order())
+        monkeypatch.setattr(agent.engine, "unavailable", lambda *, deep=False: "too old" if deep else "")
+        self.refused(agent, serve_order(order(deep=True)), "too old")
+
+    def test_no_companion(self, agent, serve_order):
+        agent.link.trace_dir = ""
+        self.refused(agent, serve_order(order()), "no companion process")
+
+    def test_budget(self, agent, serve_order):
+        for number in range(5):
+            assert serve_order(order("spike", capture_id=f"c{number}")).state == "done"
+        assert not agent.controller.offer(order("spike"))
+        self.refused(agent, serve_order(order("spike")), "budget of 5 windows")
+        assert serve_order(order("demand")).state == "done"
+
+    def test_too_many_waiting(self, agent):
+        for number in range(6):
+            agent.controller.order(order(capture_id=f"c{number}"))
+        assert [frame["capture"]["capture_id"] for frame in agent.link.frames("capture")] == ["c4", "c5"]
+        self.refused(agent, agent.capture(), "4 other windows are waiting")
+
+    def test_a_session_of_the_users_ends_it(self, agent, serve_order):
+        def inside():
+            session.wanted.set()
+
+        capture = serve_order(order(), inside)
+        session.wanted.clear()
+        self.refused(agent, capture, "needed the profiler itself")
+        assert agent.engine.aborted == 1
+
+
+def test_an_empty_window_is_told_and_makes_the_agent_cool_down(agent, serve_order):
+    agent.engine.empty = True
+    capture = serve_order(order())
+    assert (capture.state, capture.detail) == ("empty", "the profiler gave no records back")
+    assert agent.link.frames("capture")[0]["trace_path"] == ""
+    assert not agent.controller.offer(order("spike"))
+
+
+def test_an_engine_that_was_given_up_is_followed_by_the_capped_one(agent, serve_order):
+    serve_order(order())
+    agent.engine.off = "3 windows in a row failed"
+    agent.chosen.clear()
+    serve_order(order())
+    assert agent.chosen == ["capped"]
+
+
+def test_a_trace_that_nobody_takes_is_removed(agent, serve_order, tmp_path):
+    agent.link.full = True
+    agent.link.sent.append({"t": "capture", "capture": to_plain(_any_capture())})
+    serve_order(order())
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def _any_capture():
+    from midwatch.model.capture import Capture
+
+    return Capture("x", "demand", "done")
+
+
+@pytest.mark.usefixtures("time_passes")
+def test_orders_of_the_collector_are_served_by_the_thread(agent, wait_until):
+    agent.controller.start()
+    agent.controller.torch_imported()
+    wait_until(lambda: agent.controller.engine == "direct")
+    agent.link.inbox.append({"t": "order", "order": to_plain(order(capture_id="theirs"))})
+    agent.controller.wake()
+    wait_until(lambda: agent.link.frames("capture"))
+    assert agent.capture().capture_id == "theirs"
+    assert agent.controller.offer(order("routine", capture_id="ours"))
+    wait_until(lambda: len(agent.link.frames("capture")) == 2)
+
+
+@pytest.mark.usefixtures("time_passes")
+def test_a_broken_order_harms_nothing(agent, wait_until, swallowed):
+    agent.controller.start()
+    agent.link.inbox.append({"t": "order", "order": {"reason": "demand"}})
+    agent.controller.wake()
+    wait_until(lambda: swallowed)
+    swallowed.clear()
+    agent.controller.order(order())
+    wait_until(lambda: agent.link.frames("capture"))
+    assert agent.capture().state == "done"

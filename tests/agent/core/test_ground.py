@@ -1,0 +1,141 @@
+"""Guard, drops, workers, stacks of parts, and clocks."""
+
+import logging
+import threading
+import time
+
+import pytest
+from midwatch.clock import SystemClock
+from midwatch.drops import Drops
+from midwatch.guard import Guard
+from midwatch.lifecycle import Stack, Worker
+from midwatch.testing import FakeClock
+
+
+class TestGuard:
+    def test_an_error_is_counted_by_place_and_logged_once_a_minute(self, caplog):
+        now = [100.0]
+        guard = Guard(lambda: now[0])
+        with caplog.at_level(logging.WARNING, "midwatch"):
+            for _ in range(3):
+                assert guard.call("here", int, "x", default=7) == 7
+            assert len(caplog.records) == 1
+            now[0] = 161.0
+            with guard.at("here"):
+                raise KeyError
+            with guard.at("there"):
+                raise KeyError
+        assert len(caplog.records) == 3
+        assert guard.counts() == (("here", 4), ("there", 1))
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+    def test_what_belongs_to_the_host_passes(self, error):
+        guard = Guard()
+
+        def stop():
+            raise error
+
+        with pytest.raises(error):
+            guard.call("here", stop, default=None)
+        with pytest.raises(error), guard.at("here"):
+            raise error
+        assert guard.counts() == ()
+
+    def test_a_witness_sees_what_was_swallowed(self):
+        guard = Guard()
+        seen = []
+        guard.witness = lambda place, error: seen.append((place, type(error)))
+        guard.call("here", int, "x", default=0)
+        assert seen == [("here", ValueError)]
+
+
+def test_drops_are_counted_by_reason():
+    drops = Drops()
+    drops.drop("full")
+    drops.drop("late", 3)
+    drops.drop("full")
+    assert drops.counts() == (("full", 2), ("late", 3))
+
+
+class TestWorker:
+    def test_it_is_a_named_daemon_that_stops_on_request_and_can_start_again(self):
+        seen = []
+        running = threading.Event()
+
+        def body(stop):
+            seen.append((threading.current_thread().name, threading.current_thread().daemon))
+            running.set()
+            stop.wait(30)
+
+        worker = Worker("midwatch-test", body)
+        assert not worker.alive
+        for _ in range(2):
+            running.clear()
+            worker.start()
+            worker.start()
+            assert running.wait(10)
+            assert worker.stop(10)
+            assert not worker.alive
+        assert seen == [("midwatch-test", True)] * 2
+
+    def test_a_body_that_waits_elsewhere_is_roused(self):
+        elsewhere = threading.Event()
+        worker = Worker("midwatch-test", lambda _stop: elsewhere.wait(30))
+        worker.start()
+        assert not worker.stop(0.01)
+        assert worker.stop(10, wake=elsewhere.set)
+
+    def test_an_error_ends_the_thread_alone(self, swallowed):
+        worker = Worker("midwatch-test", lambda _stop: 1 / 0)
+        worker.start()
+        assert worker.stop(10)
+        assert [place for place, _ in swallowed] == ["thread.midwatch-test"]
+        swallowed.clear()
+
+
+class TestStack:
+    class Part:
+        def __init__(self, log, name, *, fails=False):
+            self.log, self.name, self.fails = log, name, fails
+
+        def start(self):
+            if self.fails:
+                raise OSError("no")
+            self.log.append(f"+{self.name}")
+
+        def stop(self):
+            self.log.append(f"-{self.name}")
+            if self.name == "b":
+                raise OSError("stuck")
+
+    def test_parts_stop_in_reverse_and_one_that_fails_keeps_none_from_stopping(self, swallowed):
+        log = []
+        stack = Stack()
+        assert stack.start("a", self.Part(log, "a"))
+        assert not stack.start("x", self.Part(log, "x", fails=True))
+        assert stack.start("b", self.Part(log, "b"))
+        assert stack.start("c", self.Part(log, "c"))
+        stack.stop()
+        stack.stop()
+        assert log == ["+a", "+b", "+c", "-c", "-b", "-a"]
+        assert [place for place, _ in swallowed] == ["start.x", "stop.b"]
+        swallowed.clear()
+
+
+class TestClocks:
+    def test_the_two_real_clocks_agree(self):
+        clock = SystemClock()
+        assert abs(clock.to_unix(clock.perf_ns()) - time.time_ns()) < 50_000_000
+        assert not clock.wait(threading.Event(), 0.0)
+
+    def test_a_fake_clock_moves_only_by_hand(self):
+        clock = FakeClock()
+        before = clock.perf_ns(), clock.unix_ns()
+        assert (clock.perf_ns(), clock.unix_ns()) == before
+        assert not clock.wait(threading.Event(), 2.0)
+        assert clock.perf_ns() == before[0] + 2_000_000_000
+        assert clock.to_unix(clock.perf_ns()) == clock.unix_ns()
+        event = threading.Event()
+        event.set()
+        assert clock.wait(event, 5.0)
+        assert clock.slept == [2.0]

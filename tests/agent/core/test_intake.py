@@ -1,0 +1,121 @@
+import pytest
+from midwatch.drops import drops
+from midwatch.model.plain import from_plain
+from midwatch.model.requests import RouteStats, Workload
+from midwatch.model.samples import GcPause
+from midwatch.model.spike import Spike
+
+
+@pytest.fixture
+def warm(agent):
+    """A route that has a deadline of its own: 5 ms at the median, so 15 ms."""
+    for _ in range(210):
+        agent.serve()
+    agent.intake.digest()
+    agent.intake.take_stats()
+    return agent
+
+
+def spikes(agent):
+    return [from_plain(Spike, frame["spike"]) for frame in agent.link.frames("spike")]
+
+
+def test_statistics_of_each_route(agent):
+    for _ in range(8):
+        agent.serve()
+    agent.serve(status="error")
+    agent.serve(route="other")
+    agent.intake.digest()
+    stats = {stat.route: stat for stat in agent.intake.take_stats()}
+    rank = stats["rank"]
+    assert (rank.requests, rank.errors, rank.warmup, rank.spikes, rank.sketch.count) == (9, 1, 5, 0, 4)
+    assert rank.sketch.min_ns == 5_000_000
+    assert rank.end_unix_ns == agent.clock.unix_ns()
+    assert stats["other"].requests == 1
+    assert agent.intake.take_stats() == []
+    agent.serve()
+    agent.intake.digest()
+    (again,) = agent.intake.take_stats()
+    assert isinstance(again, RouteStats)
+    assert (again.requests, again.start_unix_ns) == (1, rank.end_unix_ns)
+
+
+def test_a_route_learns_its_deadline(warm):
+    assert warm.tracker.route("rank").limit_ns == pytest.approx(15_000_000, rel=0.02)
+    assert warm.intake.warmed_up()
+    assert warm.intake.baseline("rank").p50_ms == pytest.approx(5, rel=0.02)
+    assert warm.intake.baseline("never").requests == 0
+
+
+def test_a_slow_request_becomes_a_spike_with_its_evidence(warm):
+    warm.readings.gc = (GcPause(1, 90_000_000, 2, 10, 5, 5, explicit=False),)
+    mark = warm.serve(0.1, workload=Workload(("float32[1]@cpu",), 1))
+    warm.intake.digest()
+    warm.serve(0.1, workload=Workload(("float32[1]@cpu",), 1))
+    warm.intake.digest()
+    first, second = spikes(warm)
+    assert (first.rule, second.rule) == ("new_shape", "sketch")
+    assert first.request.request_id == mark.request_id
+    assert first.request.duration_ns == 100_000_000
+    assert second.deadline_ms == pytest.approx(15, rel=0.02)
+    assert second.gc == warm.readings.gc
+    assert second.request.workload.inputs == ("float32[1]@cpu",)
+    assert second.baseline.requests == 205
+    assert not second.has_device
+    assert warm.intake.spikes == 2
+
+
+def test_a_recurring_spike_opens_a_window_and_is_told_so(warm):
+    for _ in range(2):
+        warm.serve(0.1)
+        warm.clock.advance(0.4)
+    warm.intake.digest()
+    first, second = spikes(warm)
+    assert first.capture_id == ""
+    (order,) = warm.offered
+    assert (order.reason, order.spike_id, order.route) == ("spike", second.spike_id, "rank")
+    assert second.capture_id == order.capture_id
+    assert 0.3 <= order.seconds <= 1.0
+
+
+def test_a_thousand_spikes_are_counted_and_few_are_told(warm):
+    dropped = dict(drops.counts()).get("spike_rate", 0)
+    for _ in range(30):
+        warm.serve(0.1)
+    warm.intake.digest()
+    assert warm.intake.spikes == 30
+    assert len(spikes(warm)) == 3
+    assert dict(drops.counts())["spike_rate"] - dropped == 27
+    assert warm.intake.take_stats()[0].spikes == 30
+
+
+def test_a_request_that_met_a_window_of_ours_is_no_spike(warm):
+    warm.windows.begin("c1", warm.clock.perf_ns())
+    warm.serve(0.1)
+    warm.windows.end(warm.clock.perf_ns())
+    warm.clock.advance(0.001)
+    warm.intake.digest()
+    assert spikes(warm) == []
+    assert warm.intake.baseline("rank").requests == 205
+
+
+def test_a_request_that_never_ends_is_told_once(warm):
+    mark = warm.tracker.begin("rank")
+    warm.clock.advance(9)
+    warm.intake.look_for_hung()
+    assert spikes(warm) == []
+    warm.clock.advance(2)
+    warm.intake.look_for_hung()
+    warm.intake.look_for_hung()
+    (spike,) = spikes(warm)
+    assert (spike.request.status, spike.request.duration_ns) == ("running", 11_000_000_000)
+    warm.tracker.end(mark)
+    warm.intake.digest()
+    assert len(spikes(warm)) == 1
+
+
+def test_a_spike_that_cannot_be_sent_harms_nothing(warm):
+    warm.link.full = True
+    warm.serve(0.1)
+    warm.intake.digest()
+    assert warm.intake.spikes == 1

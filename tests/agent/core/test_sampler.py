@@ -1,0 +1,87 @@
+import threading
+
+from midwatch.model.status import Part
+from midwatch.sampler import Sampler
+from midwatch.senses import SensorRack
+
+
+class Sensor:
+    def __init__(self, name="s", period_s=1.0, *, breaks=False):
+        self.name, self.period_s, self.breaks = name, period_s, breaks
+        self.ticks = []
+        self.state = "off"
+
+    def start(self):
+        if self.breaks:
+            raise OSError("no such thing")
+        self.state = "on"
+
+    def stop(self):
+        self.state = "off"
+
+    def status(self):
+        return Part(self.name, self.state)
+
+    def tick(self, now_ns):
+        self.ticks.append(now_ns)
+
+
+def test_everything_has_its_own_rate(clock):
+    fast, slow, never = Sensor("fast", 0.2), Sensor("slow", 2.0), Sensor("never", 0.0)
+    digests, seconds = [], []
+    sampler = Sampler(
+        clock,
+        wake=threading.Event(),
+        digest=lambda: digests.append(1),
+        each_second=[("count", seconds.append)],
+        sensors=[fast, slow, never],
+    )
+    stop = threading.Event()
+    begin = clock.perf_ns()
+
+    class Enough(threading.Event):
+        def is_set(self):
+            return clock.perf_ns() - begin >= 10_000_000_000
+
+    del stop
+    sampler.run(Enough())
+    assert (len(seconds), len(fast.ticks), len(slow.ticks), never.ticks) == (11, 51, 6, [])
+    assert len(digests) >= 40
+
+
+def test_an_overdue_request_is_digested_at_once(clock):
+    wake, stop = threading.Event(), threading.Event()
+    turns = []
+    sampler = Sampler(
+        clock, wake=wake, digest=lambda: (turns.append(clock.perf_ns()), stop.set()), each_second=[], sensors=[]
+    )
+    wake.set()
+    sampler.run(stop)
+    assert turns == [clock.perf_ns()]
+    assert not wake.is_set()
+
+
+def test_a_task_that_breaks_keeps_no_other_from_its_turn(clock, swallowed):
+    seen = []
+    sampler = Sampler(
+        clock,
+        wake=threading.Event(),
+        digest=lambda: 1 / 0,
+        each_second=[("bad", lambda _now: 1 / 0), ("good", seen.append)],
+        sensors=[],
+    )
+    sampler.turn(clock.perf_ns())
+    assert len(seen) == 1
+    assert [place for place, _ in swallowed] == ["sampler.digest", "sampler.bad"]
+    swallowed.clear()
+
+
+def test_a_sensor_that_cannot_start_is_off_alone(swallowed):
+    good, bad = Sensor("good"), Sensor("bad", breaks=True)
+    rack = SensorRack([bad, good])
+    rack.start()
+    assert rack.ticking() == [good]
+    assert rack.status() == [Part("bad", "failed", "could not be started: no such thing"), Part("good", "on")]
+    rack.stop()
+    assert good.state == "off"
+    swallowed.clear()
