@@ -6,6 +6,7 @@ import numpy as np
 
 from midwatch.model.trace import Caveat
 from midwatch.trace import apis
+from midwatch.trace.gains import Gains
 from midwatch.trace.scene import Scene
 
 _OVERHEAD_NS = 100_000
@@ -19,13 +20,13 @@ _QUIET = frozenset({
 """Categories that are left out without a word: they repeat what others say, or are our own drawing."""
 
 
-def find_caveats(scene: Scene, untraced_p50_ms: float | None, traced_p50_ms: float, factor: float) -> list[Caveat]:
+def find_caveats(scene: Scene, untraced_p50_ms: float | None, gains: Gains) -> list[Caveat]:
     """All caveats that the joined trace shows, those of its lanes first and those of its reading last."""
     return [
         *_device_lane(scene),
         *_host_lane(scene),
         *_requests(scene),
-        *_cost(untraced_p50_ms, traced_p50_ms, factor),
+        *_cost(untraced_p50_ms, gains),
         *scene.trace.caveats,
     ]
 
@@ -92,22 +93,23 @@ def _requests(scene: Scene) -> list[Caveat]:
     return found
 
 
-def _cost(untraced: float | None, traced: float, factor: float) -> list[Caveat]:
-    if untraced is None:
-        if factor > _HARDLY:
-            return []
-        text = (
-            "No untraced latency is known; judging by the cost of an event, the profiler made requests take "
-            f"{1 / factor:.2f} times as long."
-        )
-        return [Caveat("untraced_estimated", text)]
-    if factor < 1.0:
-        text = (
-            f"The profiler slowed requests from {untraced:.2f} to {traced:.2f} ms; "
-            f"untraced figures are the traced ones times {factor:.2f}."
-        )
-        return [Caveat("untraced_factor", text)]
-    if traced and untraced > traced * _SLOWER:
-        text = f"Requests outside the window took longer ({untraced:.2f} ms) than those inside ({traced:.2f} ms)."
-        return [Caveat("untraced_slower", text)]
-    return []
+def _cost(untraced: float | None, gains: Gains) -> list[Caveat]:
+    traced, factor = gains.traced_ms, gains.factor
+    if untraced is not None and gains.known:
+        if factor < _HARDLY:
+            text = (
+                f"The profiler slowed requests from {untraced:.2f} to {traced:.2f} ms; "
+                f"untraced figures are the traced ones times {factor:.2f}."
+            )
+            return [Caveat("untraced_factor", text)]
+        if untraced > traced * _SLOWER:
+            text = f"Requests outside the window took longer ({untraced:.2f} ms) than those inside ({traced:.2f} ms)."
+            return [Caveat("untraced_slower", text)]
+        return []
+    if factor >= _HARDLY:
+        return []
+    text = (
+        "No untraced latency can be set beside these requests; judging by the cost of an event, the profiler made them "
+        f"take {1 / factor:.2f} times as long."
+    )
+    return [Caveat("untraced_estimated", text)]

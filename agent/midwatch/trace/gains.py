@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from midwatch.trace.launchfacts import squeezable
@@ -11,8 +10,8 @@ from midwatch.trace.plan import Plan
 from midwatch.trace.replay import Cut, replay
 from midwatch.trace.untraced import correct
 
-_LEAST = 0.4
-"""The profiler has not been seen to make a request 2.5 times as long."""
+_FEWEST = 3
+"""Requests of a route whose median is set beside the untraced one."""
 MOST = 16
 """Requests replayed for one cause; the median of so many does not move much with more."""
 
@@ -20,25 +19,21 @@ MOST = 16
 class Gains:
     """What requests would gain. A replay runs with the profiler's cost taken out, so that it gives untraced times."""
 
-    def __init__(self, plans: Sequence[Plan], untraced_p50_ms: float | None) -> None:
-        """Take all plans; ``untraced_p50_ms`` is the untraced latency of the route that most of them belong to."""
+    def __init__(self, plans: Sequence[Plan], untraced_p50_ms: float | None, route: str = "") -> None:
+        """Take all plans, and the untraced latency of one route ("": of all requests) where it is known."""
         self._plans = {plan.request.index: plan for plan in plans}
-        sample = [self._plans[i] for i in _spread(_usual(plans))]
-        untraced_ns = untraced_p50_ms * 1e6 if untraced_p50_ms else None
-        self._as = correct(sample, untraced_ns)
+        usual = [p.request.index for p in plans if not route or p.request.route == route]
+        known = untraced_p50_ms is not None and untraced_p50_ms > 0 and len(usual) >= _FEWEST
+        sample = [self._plans[i] for i in _spread(usual if known else list(self._plans))]
+        self._as = correct(sample, untraced_p50_ms * 1e6 if untraced_p50_ms and known else None)
         self._base = {plan.request.index: self._replay(plan.request.index) for plan in sample}
-        self.factor = 1.0
-        """What traced time of a request is to be multiplied with to get untraced time."""
-        self.traced_ms = 0.0
+        self.known = self._as.known
+        """True where the factor comes from a known latency."""
+        self.traced_ms = statistics.median(plan.request.wall for plan in sample) / 1e6 if sample else 0.0
         """Median of the requests that the factor was taken from."""
-        self._fit = 1.0
-        """What the best replay is off the known latency; gains are taken as a share of the request."""
-        if sample:
-            left = statistics.median(self._base.values())
-            traced = statistics.median(plan.request.wall for plan in sample)
-            self.traced_ms = traced / 1e6
-            self.factor = min(1.0, max((untraced_ns or left) / traced, _LEAST))
-            self._fit = self.factor * traced / left if left > 0 else 1.0
+        left = statistics.median(self._base.values()) / 1e6 if sample else 0.0
+        self.factor = min(1.0, left / self.traced_ms) if self.traced_ms else 1.0
+        """What traced time of a request is to be multiplied with to get untraced time."""
 
     def without_waits(self, waits: Mapping[int, set[int]]) -> float:
         """Median gain, in traced milliseconds, of the requests when these waits of theirs do not happen."""
@@ -73,13 +68,7 @@ class Gains:
             if index not in self._base:
                 self._base[index] = self._replay(index)
             gains.append(self._base[index] - left)
-        return max(0.0, statistics.median(gains)) * self._fit / 1e6 if gains else 0.0
-
-
-def _usual(plans: Sequence[Plan]) -> list[int]:
-    routes = Counter(plan.request.route for plan in plans)
-    most = max(routes, key=lambda route: routes[route], default="")
-    return [plan.request.index for plan in plans if plan.request.route == most]
+        return max(0.0, statistics.median(gains)) / 1e6 if gains else 0.0
 
 
 def _spread(keys: list[int]) -> list[int]:

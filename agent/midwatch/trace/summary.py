@@ -60,7 +60,8 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
     waits = find_waits(scene)
     pauses = find_pauses(scene)
     plans = _plans(scene, waits)
-    gains = Gains(plans, untraced)
+    route = trace.tracks.capture.route if untraced_p50_ms is None and trace.tracks is not None else ""
+    gains = Gains(plans, untraced, route)
     pieces = adopt(
         [
             piece
@@ -87,7 +88,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
             requests_cut=len(scene.spans.requests) - len(whole),
             lanes=_lanes(scene),
             untraced_factor=gains.factor,
-            caveats=tuple(find_caveats(scene, untraced, gains.traced_ms, gains.factor)),
+            caveats=tuple(find_caveats(scene, untraced, gains)),
         ),
         device=device_facts(scene, waits),
         requests=request_facts(scene, waits, pauses, _blocked(pieces)),
@@ -125,7 +126,7 @@ def _plans(scene: Scene, waits: list[Wait]) -> list[Plan]:
 
 
 def _ledger_p50(scene: Scene) -> float | None:
-    """Untraced latency of the route most seen in the window, where the agent knows it well enough."""
+    """Untraced latency of the capture's route, where the agent knows it well enough."""
     tracks = scene.trace.tracks
     if tracks is None or scene.spans.basis != "ledger" or tracks.capture.baseline.requests < _KNOWN_REQUESTS:
         return None
