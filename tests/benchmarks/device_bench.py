@@ -27,14 +27,19 @@ QUIET_S = 2.5
 """Pause between two windows, in which the baseline is taken."""
 
 
-def find_faults(client: Client, folder: Path, device: str, *, quick: bool) -> list[dict[str, Any]]:
+def find_faults(client: Client, folder: Path, device: str, keep: Path | None, *, quick: bool) -> list[dict[str, Any]]:
     """Run every service by itself, order a window, and set its first finding beside the truth."""
     rows = []
     for expected in truth.ALL:
-        with runner.service(expected, client, folder, device, seconds=60.0):
-            time.sleep(1.0 if quick else 4.0)
-            detail = profile(client, expected.name)
-            rows.append(judge(expected, detail, routine(client, expected.name)))
+        try:
+            with runner.service(expected, client, folder, device, seconds=60.0):
+                time.sleep(1.0 if quick else 4.0)
+                detail = profile(client, expected.name)
+                rows.append(judge(expected, detail, routine(client, expected.name)))
+                if keep is not None and isinstance(detail, CaptureDetail):
+                    client.trace(detail.capture.capture_id, keep / f"{expected.name}.json.gz")
+        except RuntimeError as error:  # one that does not start must not cost the rest of a device's time
+            rows.append(judge(expected, str(error), "-"))
         print_fault_row(rows[-1])
     return rows
 
@@ -154,12 +159,10 @@ def span_of(detail: CaptureDetail) -> latency.Span:
 
 
 def summary_of(values: list[float]) -> dict[str, float]:
-    """Median and maximum, -1 where there is nothing."""
-    return (
-        {"median": round(statistics.median(values), 1), "max": round(max(values), 1)}
-        if values
-        else {"median": -1, "max": -1}
-    )
+    """Count, median and maximum; a count of 0 where nothing was seen."""
+    if not values:
+        return {"count": 0, "median": 0.0, "max": 0.0}
+    return {"count": len(values), "median": round(statistics.median(values), 3), "max": round(max(values), 3)}
 
 
 def spike_to_incident(client: Client, folder: Path, device: str, *, seconds: float) -> dict[str, Any]:
@@ -181,11 +184,18 @@ def spike_to_incident(client: Client, folder: Path, device: str, *, seconds: flo
         with runner.service(truth.SPIKE, client, folder, device, seconds=seconds + 60.0):
             time.sleep(seconds)
     watcher.join(timeout=2.0)
-    waited = {}
+    waited: dict[str, float] = {}
     for spike_id, unix_ns in heard:
         request = client.spike(spike_id).spike.request
-        waited[spike_id] = (unix_ns - request.start_unix_ns - request.duration_ns) / 1e9
-    return {"sightings_on_the_line": len(waited), "seconds": summary_of(list(waited.values()))}
+        waited.setdefault(spike_id, (unix_ns - request.start_unix_ns - request.duration_ns) / 1e9)
+    return {"seconds": summary_of(list(waited.values()))}
+
+
+def words(summary: dict[str, float], unit: str) -> str:
+    """A summary as text."""
+    if not summary["count"]:
+        return "not seen"
+    return f"median {summary['median']:g} {unit}, max {summary['max']:g} {unit} of {summary['count']}"
 
 
 def print_costs(costs: dict[str, Any], spikes: dict[str, Any]) -> None:
@@ -204,14 +214,11 @@ def print_costs(costs: dict[str, Any], spikes: dict[str, Any]) -> None:
         ("the same, seen by the client", "client_to_open_ms"),
         ("stop and save", "stop_ms"),
     ):
-        print(f"{name}: median {costs[key]['median']} ms, max {costs[key]['max']} ms")
+        print(f"{name}: {words(costs[key], 'ms')}")
     print(
         f"windows without records: {costs['empty']}; refused or failed: {len(costs['refused'])} {costs['refused'][:2]}"
     )
-    print(
-        f"spike to stored incident: {spikes['sightings_on_the_line']} sightings,"
-        f" median {spikes['seconds']['median']} s, max {spikes['seconds']['max']} s"
-    )
+    print(f"spike to stored incident, on the planted line: {words(spikes['seconds'], 's')}")
 
 
 def main() -> int:
@@ -220,7 +227,10 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--quick", action="store_true", help="shorter, to see whether it runs")
     parser.add_argument("--windows", type=int, default=0, help="how many windows to time (20, or 5 when quick)")
+    parser.add_argument("--keep", type=Path, help="a folder for the raw trace of each judged window")
     given = parser.parse_args()
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
     windows = given.windows or (5 if given.quick else 20)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -231,7 +241,7 @@ def main() -> int:
             f"{'service':<13} {'expected':<13} {'found':<18} {'marked':<20} {'found at':<24}"
             f" {'':<6}{'cost ms':>8} {'gain ms':>8}"
         )
-        rows = find_faults(client, Path(name), given.device, quick=given.quick)
+        rows = find_faults(client, Path(name), given.device, given.keep, quick=given.quick)
         costs = cost_of_windows(
             client, Path(name), given.device, windows=windows, quiet_s=1.5 if given.quick else QUIET_S
         )

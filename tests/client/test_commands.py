@@ -56,7 +56,7 @@ def test_no_agents_is_no_error_and_names_the_remedy(run):
 
 def test_incidents(script, run):
     script.incidents = [INCIDENT]
-    assert "A collection by hand" in run("incidents").stdout
+    assert "cart.py:33" in run("incidents").stdout
     listed = document(run("incidents", "--since", "2h", "--kind", "gc_pause", "--json"))
     assert listed["schema"] == "midwatch.incidents.v1"
     assert listed["items"][0]["latest"]["site"]["line"] == 33
@@ -145,6 +145,7 @@ def test_db_upgrade_makes_a_database_and_leaves_one_that_is_there(run, tmp_path:
     assert made["after"]
     assert document(run("db", "upgrade", "--db", database, "--json"))["before"] == made["after"]
     assert "already" in run("db", "upgrade", "--db", database).stdout
-    broken = run("db", "upgrade", "--db", str(tmp_path / "none" / "x" / "midwatch.db"))
+    (tmp_path / "notes.txt").write_text("no database at all, but long enough to look like one " * 40)
+    broken = run("db", "upgrade", "--db", str(tmp_path / "notes.txt"))
     assert broken.exit_code == 1
     assert broken.stderr.startswith("midwatch: ")

@@ -75,7 +75,8 @@ def _raise_curtain(plan: Plan, folder: Path, stage: Stage, console: Console) -> 
         "MIDWATCH_COLLECTOR": address,
         "MIDWATCH_STATE_DIR": str(folder / "state"),
     }
-    stage.start("service", "midwatch_client.demo.ranker.serve", ["--port", str(service)], settings)
+    app = ["midwatch_client.demo.ranker.serve:app", "--port", str(service), "--log-level", "warning"]
+    stage.start("service", "uvicorn", app, settings)
     stage.wait_for("collector", lambda: listens(collector))
     device = stage.wait_for("service", lambda: health(service))["device"]
     console.print(f"Collector at {address}, service at http://127.0.0.1:{service} on {device}.")
@@ -97,7 +98,7 @@ def _watch_incidents(plan: Plan, running: _Running, stage: Stage, console: Conso
             while (now := time.monotonic()) < began + plan.seconds:
                 stage.check()
                 for incident in watch.fresh():
-                    console.print(f"  {now - began:5.1f} s  {line(incident)}", soft_wrap=True)
+                    console.print(f"  {now - began:5.1f} s  {line(incident)}", soft_wrap=True, markup=False)
                 if running.device != "cpu" and profiled == began and now > began + _GPU_PROFILE_AT_S:
                     profiled = now
                     _profile(client, console)
@@ -132,7 +133,7 @@ def _profile(client: Client, console: Console) -> None:
     try:
         client.profile(SERVICE, requests=20)
     except CollectorError as error:
-        console.print(f"  A profile on demand did not work: {error}")
+        console.print(f"  A profile on demand did not work: {error}", markup=False)
 
 
 def _how_to_look_further(plan: Plan, running: _Running, console: Console) -> None:

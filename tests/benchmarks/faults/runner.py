@@ -82,15 +82,9 @@ def service(expected: Expected, client: Client, folder: Path, device: str, secon
     with process(arguments, log, environment) as running:
         poll(
             expected.name,
-            lambda: client.agents(expected.name, connected_only=True) and _serves(client, expected.name),
+            lambda: latencies.exists() and client.agents(expected.name, connected_only=True),
             START_S,
             running,
             log,
         )
         yield latencies
-
-
-def _serves(client: Client, name: str) -> bool:
-    """Whether requests are being counted: the agent is there as soon as torch is, the model takes longer."""
-    statuses = [view.status for view in client.agents(name, connected_only=True)]
-    return any(status is not None and status.requests > 0 for status in statuses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-_TAGS = [[(item * step) % 97 for step in range(1, 33)] for item in range(400)]
+_TAGS = [[(item * step) % 97 for step in range(1, 33)] for item in range(320)]
 
 
 def penalties(candidates: int) -> torch.Tensor:

@@ -1,13 +1,11 @@
-"""The HTTP service. ``python -m midwatch_client.demo.ranker.serve --port 8000`` is all there is to starting it."""
+"""The HTTP service. ``python -m uvicorn midwatch_client.demo.ranker.serve:app`` is all there is to starting it."""
 
 import midwatch.auto  # isort: skip  (the whole integration: this one line, before everything else)
 
-import argparse
 import contextlib
 from collections.abc import AsyncIterator
 
 import torch
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -70,8 +68,3 @@ app = Starlette(
         Route("/health", health),
     ],
 )
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="The demo's ranking service.")
-    parser.add_argument("--port", type=int, default=8000)
-    uvicorn.run(app, host="127.0.0.1", port=parser.parse_args().port, log_level="warning", access_log=False)

@@ -75,7 +75,9 @@ class Run:
         self.save()
 
     def begin(self) -> None:
-        """The time counts from here."""
+        """The time counts from here; the file for the latencies is there from now on."""
+        if self._path:
+            Path(self._path).touch()
         self._until = time.monotonic() + self.seconds
 
     def over(self) -> bool:
