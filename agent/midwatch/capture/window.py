@@ -72,6 +72,8 @@ class WindowEngine(ABC):
         self._ended_s = -spacing_s
         self._failures = 0
         self._broken = ""
+        self.phases: list[tuple[str, float]] = []
+        """The steps of the last window and when each began, in seconds of the monotonic clock; the last is ``end``."""
 
     def unavailable(self, *, deep: bool = False) -> str:
         """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
@@ -138,17 +140,21 @@ class WindowEngine(ABC):
     def _start(self, torch: Any, mode: Mode, edge: Callable[[], None] | None) -> None:
         window = Window(ProfilerCalls(torch, mode), mode, threading.get_ident(), mode.device and tears_down())
         self._open = window
+        self.phases = []
         self._latch.enter(Phase.OPEN)
         if mode.ops:
             session.session.mute = window.calls.mute_ops
+        self._step("prepare")
         window.calls.prepare()
+        self._step("warm-up")
         if mode.device:
             time.sleep(WARM_UP_S)
         if edge is not None:
             guard.call("capture.edge", edge, default=None)
+        self._step("enable")
         window.calls.enable()
         window.start_unix_ns, window.start_s = time.time_ns(), time.monotonic()
-        self._latch.enter(Phase.RECORDING)
+        self._step("recording", Phase.RECORDING)
 
     def _finish(self, path: str | None) -> WindowResult:
         window = self._open
@@ -178,19 +184,21 @@ class WindowEngine(ABC):
             self._settle(window)
 
     def _stop_and_save(self, window: Window, path: str | None) -> WindowResult:
-        self._latch.enter(Phase.STOP)
         end_unix_ns, begin_s = time.time_ns(), time.monotonic()
         window.recorded_s = begin_s - window.start_s
+        self._step("mute", Phase.STOP)
         if window.mode.ops:
             window.calls.mute_ops()
             time.sleep(GRACE_S)
+        self._step("stop")
         handle = self._stop(window)
         try:
             empty = self._empty(handle)
             if path is not None and not empty:
-                self._latch.enter(Phase.SAVE)
+                self._step("save", Phase.SAVE)
                 self._save(handle, path)
         finally:
+            self._step("free")
             self._free(handle)
         return WindowResult(
             start_unix_ns=window.start_unix_ns,
@@ -201,10 +209,16 @@ class WindowEngine(ABC):
         )
 
     def _settle(self, window: Window) -> None:
+        self._step("settle", Phase.SETTLE)
         if window.tears_down:
-            self._latch.enter(Phase.SETTLE)
             time.sleep(SETTLE_S)
+        self._step("end")
         self._release()
+
+    def _step(self, name: str, phase: Phase | None = None) -> None:
+        self.phases.append((name, time.monotonic()))
+        if phase is not None:
+            self._latch.enter(phase)
 
     def _release(self) -> None:
         self._latch.clear()

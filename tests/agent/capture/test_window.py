@@ -254,3 +254,9 @@ def test_phases_follow_each_other(world, engine, tmp_path):
     engine.open(deep=True)
     engine.close(str(tmp_path / "trace.json"))
     assert phases == [Phase.OPEN, Phase.RECORDING, Phase.STOP, Phase.SAVE, Phase.SETTLE]
+    names, begins = zip(*engine.phases, strict=True)
+    assert list(names) == (
+        ["prepare", "warm-up", "enable", "recording", "mute", "stop", "save", "free", "settle", "end"]
+    )
+    assert list(begins) == sorted(begins)
+    assert begins[-1] - begins[-2] == pytest.approx(window.SETTLE_S)
