@@ -1,0 +1,112 @@
+"""The state of a sensor, and its recent readings."""
+
+import pytest
+from midwatch.model.status import Part
+from midwatch.sensors.base import Sensor, Unavailable
+from midwatch.sensors.readings import Readings
+
+
+class Plain(Sensor):
+    name = "plain"
+
+    def __init__(self, *, on_open=None, on_look=None, on_close=None):
+        super().__init__()
+        self.calls = []
+        self.raises = {"open": on_open, "look": on_look, "close": on_close}
+
+    def _do(self, what):
+        self.calls.append(what)
+        if self.raises[what] is not None:
+            raise self.raises[what]
+
+    def _open(self):
+        self._do("open")
+
+    def _look(self, now_ns):
+        self._do("look")
+
+    def _close(self):
+        self._do("close")
+
+
+def test_a_sensor_that_works(swallowed):
+    sensor = Plain()
+    assert sensor.status() == Part("plain", "off", "not started")
+    sensor.tick(0)
+    sensor.start()
+    sensor.start()
+    sensor.tick(1)
+    assert sensor.status() == Part("plain", "on", "")
+    sensor.stop()
+    sensor.stop()
+    sensor.tick(2)
+    assert sensor.calls == ["open", "look", "close"]
+    assert sensor.status().state == "off"
+    assert not swallowed
+
+
+def test_unavailable_is_not_failed(swallowed):
+    sensor = Plain(on_open=Unavailable("There is no such thing here."))
+    sensor.start()
+    sensor.tick(1)
+    assert sensor.status() == Part("plain", "unavailable", "There is no such thing here.")
+    assert sensor.calls == ["open", "close"]
+    assert not swallowed
+
+
+def test_what_is_needed_may_go_later(swallowed):
+    sensor = Plain(on_look=Unavailable("It has gone."))
+    sensor.start()
+    sensor.tick(1)
+    assert sensor.status().state == "unavailable"
+    assert not swallowed
+
+
+def test_a_sensor_that_breaks_goes_off_after_three_looks_in_a_row(swallowed):
+    sensor = Plain(on_look=OSError("broken"), on_close=OSError("this too"))
+    sensor.start()
+    for _ in range(2):
+        sensor.tick(1)
+    assert sensor.status().state == "on"
+    sensor.raises["look"] = None
+    sensor.tick(1)
+    sensor.raises["look"] = OSError("broken")
+    for _ in range(5):
+        sensor.tick(1)
+    assert sensor.status() == Part("plain", "failed", "switched itself off after OSError: broken")
+    assert sensor.calls.count("look") == 6
+    assert [place for place, _ in swallowed] == ["sensor.plain"] * 5 + ["sensor.plain.close"]
+
+
+def test_a_sensor_that_cannot_open_fails_at_once(swallowed):
+    sensor = Plain(on_open=ValueError("no"))
+    sensor.start()
+    assert sensor.status().state == "failed"
+    assert len(swallowed) == 1
+
+
+def test_a_sensor_can_be_started_again():
+    sensor = Plain()
+    for _ in range(2):
+        sensor.start()
+        sensor.stop()
+    assert sensor.calls == ["open", "close"] * 2
+
+
+def test_only_exceptions_are_swallowed():
+    sensor = Plain(on_look=KeyboardInterrupt())
+    sensor.start()
+    with pytest.raises(KeyboardInterrupt):
+        sensor.tick(1)
+
+
+def test_readings_by_time_and_new_ones_once():
+    readings = Readings(3)
+    for start in range(5):
+        readings.add(start * 10, start * 10 + 5, start)
+    assert readings.between(0, 100) == (2, 3, 4)
+    assert readings.between(25, 30) == (2, 3)
+    assert readings.between(26, 29) == ()
+    assert readings.take() == [2, 3, 4]
+    assert readings.take() == []
+    assert readings.between(0, 100) == (2, 3, 4)
