@@ -73,7 +73,7 @@ class Reader:
             if found:
                 self._offset = found.end()
                 return buffer[: found.start()], buffer[found.end() :]
-            if len(buffer) > _HEAD_LIMIT or not text.startswith((b"{", b"")) or (text and text[:1] != b"{"):
+            if len(buffer) > _HEAD_LIMIT or (text and not text.startswith(b"{")):
                 break
         raise TraceError(
             f'{self._name} is not a Kineto trace: it holds no "traceEvents". '
