@@ -1,4 +1,4 @@
-"""The parts of an agent around fakes: a clock turned by hand, a link that keeps frames, an engine that writes nothing."""
+"""The parts of an agent around fakes: a clock turned by hand, a link that keeps frames, a fake engine."""
 
 import threading
 import time

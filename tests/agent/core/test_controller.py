@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ def test_a_window_is_answered_with_trace_and_tracks(agent, serve_order):
     assert not agent.sampler.running
     assert agent.controller.counts["done"] == 1
     assert agent.windows.overlapping(agent.clock.perf_ns() + 1, agent.clock.perf_ns() + 2) == ""
-    assert os.stat(frame["tracks_path"]).st_mode & 0o077 == 0
+    assert Path(frame["tracks_path"]).stat().st_mode & 0o077 == 0
 
 
 def test_a_request_that_still_runs_is_given_a_moment_and_then_told_as_running(agent, serve_order):
