@@ -81,7 +81,7 @@ class Stage:
             process.terminate()
             try:
                 process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: no more patience
                 process.kill()
                 process.wait()
 
