@@ -26,13 +26,17 @@ class ShimBuildError(Exception):
     """The shim could not be compiled; the text is one sentence for people."""
 
 
+class NoCompilerError(ShimBuildError):
+    """There is no C++ compiler. Midwatch works without one, with the direct engine off."""
+
+
 def build_shim(target: Path = LIBRARY, *, force: bool = False) -> bool:
     """Compile ``shim.cpp`` to ``target``; returns False where it was up to date. Raises `ShimBuildError`."""
     if not force and target.exists() and target.stat().st_mtime >= SOURCE.stat().st_mtime:
         return False
     compiler = _compiler()
     if compiler is None:
-        raise ShimBuildError("no C++ compiler was found: install g++ (or set CXX) and run the build again")
+        raise NoCompilerError("no C++ compiler was found: `apt-get install g++` (or set CXX) and build again")
     handle, scratch = tempfile.mkstemp(suffix=".so", prefix=".shim-", dir=target.parent)
     os.close(handle)
     try:
@@ -60,12 +64,12 @@ def _compiler() -> list[str] | None:
 
 
 def main() -> int:
-    """Build the shim and say so; exit status 1 where it cannot be built."""
+    """Build the shim and say so; exit status 1 where a compiler failed, 0 where there is none."""
     try:
         built = build_shim(force="--force" in sys.argv[1:])
     except ShimBuildError as error:
-        sys.stderr.write(f"midwatch: {error}. Without the shim the direct engine is off.\n")
-        return 1
+        sys.stderr.write(f"midwatch: the direct engine is off: {error}\n")
+        return 0 if isinstance(error, NoCompilerError) else 1
     sys.stdout.write(f"{'built' if built else 'up to date'}: {LIBRARY}\n")
     return 0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from midwatch.capture.latch import Latch, Phase
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("built_shim")]
 VICTIM = Path(__file__).with_name("scenarios") / "latch_victim.py"
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from midwatch.capture import build
-from midwatch.capture.build import ShimBuildError, build_shim
+from midwatch.capture.build import NoCompilerError, ShimBuildError, build_shim
 from midwatch.capture.shim import Shim, ShimError, Stopped, load_library
+
+pytestmark = pytest.mark.usefixtures("built_shim")
 
 THROWER = """
 #include <stdexcept>
@@ -79,8 +81,21 @@ def test_an_up_to_date_shim_is_not_built_again(tmp_path):
 
 def test_without_a_compiler_the_build_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(ShimBuildError, match="no C\\+\\+ compiler was found: install"):
+    with pytest.raises(NoCompilerError, match=r"no C\+\+ compiler was found: `apt-get install g\+\+`"):
         build_shim(tmp_path / "_shim.so")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "status", "says"), [("no-such-compiler", 0, "`apt-get"), ("false", 1, "could not")]
+)
+def test_the_command_says_in_one_line_that_the_direct_engine_is_off(monkeypatch, capsys, compiler, status, says):
+    monkeypatch.setenv("CXX", compiler)
+    monkeypatch.setattr(sys, "argv", ["build", "--force"])
+    assert build.main() == status
+    line = capsys.readouterr().err
+    assert line.startswith("midwatch: the direct engine is off: ")
+    assert says in line
+    assert line.count("\n") == 1
 
 
 def test_a_compiler_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
