@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from midwatch.backroom import Backroom
 
 FORKED = "forked: this process is a child of the one that is watched; it serves, and is not watched itself"
+_SETTLE_S = 0.05
 _STOP_S = 8.0
 """The end of a window, the flush and the end of the companion at their slowest."""
 
@@ -122,6 +123,8 @@ class Agent:
 
     def _work(self, stop: threading.Event) -> None:
         """The background thread."""
+        # The import statement that started us is still on its way, and would have to share the GIL.
+        stop.wait(_SETTLE_S)
         from midwatch.backroom import Backroom
 
         room = Backroom(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from midwatch.guard import guard
 from midwatch.requests import generators
-from midwatch.requests.tracker import Mark, installed, safe_end, status_of
+from midwatch.requests.tracker import Mark, Tracker, installed, safe_end, status_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,11 +18,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 class RequestMark:
     """What `midwatch.request` returns. It may be entered again and again, by several threads or tasks at a time."""
 
-    __slots__ = ("_begun", "_route")
+    __slots__ = ("_route",)
 
     def __init__(self, route: str) -> None:
         self._route = route
-        self._begun: dict[int, Mark] = {}
 
     def __enter__(self) -> RequestMark:  # noqa: PYI034 - Self needs Python 3.11
         """Begin the request."""
@@ -30,12 +29,12 @@ class RequestMark:
         if tracker is not None:
             try:
                 mark = tracker.begin(self._route)
-                if mark is None:
-                    mark = tracker.current()
-                    if mark is not None and mark.request_id in self._begun:
-                        mark.depth += 1
+                if mark is not None:
+                    mark.owner = self
                 else:
-                    self._begun[mark.request_id] = mark
+                    mark = tracker.current()
+                    if mark is not None and mark.owner is self:
+                        mark.depth += 1
             except Exception as error:
                 guard.failed("request.begin", error)
         return self
@@ -44,17 +43,17 @@ class RequestMark:
         self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the request; an exception passes on."""
-        if not self._begun:
-            return
         tracker = installed()
+        if tracker is None:
+            return
         try:
-            mark = self._mine(None if tracker is None else tracker.current())
-            if mark is None or tracker is None:
+            mark = tracker.current() or self._only(tracker)
+            if mark is None or mark.owner is not self:
                 return
             if mark.depth:
                 mark.depth -= 1
                 return
-            del self._begun[mark.request_id]
+            mark.owner = None
             tracker.end(mark, "ok" if error_type is None else status_of(error_type))
         except Exception as problem:
             guard.failed("request.end", problem)
@@ -73,13 +72,14 @@ class RequestMark:
         """Decorate ``function``: a plain or an asynchronous one, or a generator of either kind."""
         return decorate(function, self._route)
 
-    def _mine(self, current: Mark | None) -> Mark | None:
-        """Return the mark that this exit belongs to: the context's, if begun here."""
-        if current is not None:
-            return self._begun.get(current.request_id)
-        # The context is another one than at the entry, as where a generator is closed by the event loop. With one
-        # mark begun there is no doubt which one is meant.
-        return next(iter(self._begun.values())) if len(self._begun) == 1 else None
+    def _only(self, tracker: Tracker) -> Mark | None:
+        """Return the one mark that was begun here and not ended; None where there are several.
+
+        For an exit in another context than the entry, as where a generator is closed by the event loop: with one
+        mark there is no doubt which one is meant.
+        """
+        mine = [mark for mark in tracker.in_flight() if mark.owner is self]
+        return mine[0] if len(mine) == 1 else None
 
 
 def decorate(function: F, route: str) -> F:

@@ -60,8 +60,8 @@ class Mark:
     """One request, from begin to end. Times are `Clock.perf_ns`; ``end_ns`` is 0 while it runs."""
 
     __slots__ = (
-        "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async", "request_id",
-        "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
+        "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async", "owner",
+        "request_id", "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
     )  # fmt: skip
 
     request_id: int
@@ -81,6 +81,8 @@ class Mark:
     in_flight: int
     depth: int
     """How many times the mark that began it has been entered again inside of it."""
+    owner: object
+    """The mark object that began it and has not ended it."""
     status: str
     extra: Extra | None
     token: Token[Mark | None] | None
@@ -149,7 +151,7 @@ class Tracker:
         mark.is_async = is_async
         mark.end_ns = mark.depth = 0
         mark.status = "running"
-        mark.extra = None
+        mark.extra = mark.owner = None
         mark.gc_ns = self.gc_ns
         mark.compiles = self.compiles
         mark.cpu_ns = 0 if is_async else self._cpu_ns()
