@@ -1,4 +1,4 @@
-"""The plain part of every service here: arguments, request threads in a closed loop, latencies to a file."""
+"""The plain part of every service here: arguments, a request thread in a closed loop, latencies to a file."""
 
 from __future__ import annotations
 
@@ -57,21 +57,15 @@ class Run:
             with Path(self._path).open("wb") as out:
                 self._seen.tofile(out)
 
-    def closed_loop(self, make_handler: Callable[[], Handler], threads: int = 1) -> None:
-        """Let ``threads`` threads call a handler of their own, one request after another, until the time is up."""
-        handlers = [make_handler() for _ in range(threads)]
-        for handler in handlers:
-            for _ in range(WARMUP_REQUESTS):
-                self._one(handler)
+    def closed_loop(self, make_handler: Callable[[], Handler]) -> None:
+        """Let one request thread call the handler, one request after another, until the time is up."""
+        handler = make_handler()
+        for _ in range(WARMUP_REQUESTS):
+            self._one(handler)
         self.begin()
-        workers = [
-            threading.Thread(target=self._work, args=(handler,), name=f"request-{n}")
-            for n, handler in enumerate(handlers)
-        ]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        worker = threading.Thread(target=self._work, args=(handler,), name="request")
+        worker.start()
+        worker.join()
         self.save()
 
     def begin(self) -> None:

@@ -11,7 +11,7 @@ import time
 import midwatch
 import torch
 from _loop import Run
-from _model import Head, backbone, token_ids
+from _model import Head, backbone, plan, token_ids
 
 run = Run("rank")
 log = logging.getLogger("ranker")
@@ -25,13 +25,14 @@ def log_activations(x: torch.Tensor) -> None:
 
 @torch.inference_mode()
 def batcher() -> None:
-    stage, head, ids = backbone(run.device, depth=16), Head(150), token_ids(run.device)
+    stage, head, ids = backbone(run.device, depth=16), Head(80), token_ids(run.device)
     while True:
         waiting = [jobs.get()]
         while not jobs.empty():
             waiting.append(jobs.get())
         x = stage(ids.to(run.device))
         log_activations(x)
+        plan()
         answer = head(x).cpu().tolist()
         for future in waiting:
             future.get_loop().call_soon_threadsafe(future.set_result, answer)

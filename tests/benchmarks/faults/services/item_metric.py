@@ -3,7 +3,7 @@
 import midwatch.auto  # isort: skip
 
 from _loop import Handler, Run
-from _model import Head, backbone, token_ids
+from _model import Head, backbone, plan, token_ids
 from torch import Tensor
 
 run = Run("rank")
@@ -16,11 +16,12 @@ def record_confidence(x: Tensor) -> None:
 
 
 def make_handler() -> Handler:
-    stage, head, ids = backbone(run.device), Head(150), token_ids(run.device)
+    stage, head, ids = backbone(run.device), Head(80), token_ids(run.device)
 
     def handle() -> None:
         x = stage(ids.to(run.device))
         record_confidence(x)
+        plan()
         head(x).cpu()
 
     return handle

@@ -9,7 +9,7 @@ from _model import backbone, token_ids
 
 run = Run("score")
 HEAP = [{"number": number, "tags": [number % 7]} for number in range(150_000)]
-EVERY = 400
+EVERY = 1000
 
 
 def tidy() -> None:

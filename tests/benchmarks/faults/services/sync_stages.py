@@ -1,10 +1,10 @@
-"""The host waits for the whole device between the two stages; two request threads."""
+"""The host waits for the whole device between the two stages."""
 
 import midwatch.auto  # isort: skip
 
 import torch
 from _loop import Handler, Run
-from _model import Head, backbone, token_ids
+from _model import Head, backbone, plan, token_ids
 
 run = Run("detect")
 
@@ -15,14 +15,15 @@ def settle() -> None:
 
 
 def make_handler() -> Handler:
-    stage, head, ids = backbone(run.device, depth=16), Head(150), token_ids(run.device)
+    stage, head, ids = backbone(run.device, depth=16), Head(80), token_ids(run.device)
 
     def handle() -> None:
         x = stage(ids.to(run.device))
         settle()
+        plan()
         head(x).cpu()
 
     return handle
 
 
-run.closed_loop(make_handler, threads=2)
+run.closed_loop(make_handler)
