@@ -117,17 +117,17 @@ def test_requests_and_operators_fall_together(summary, window):
     for request, (start, end) in zip(summary.requests, times, strict=True):
         assert request.wall_ms == pytest.approx((end - start) / 1e6)
         assert request.op_ms > 0
-    assert sum(r.op_ms for r in summary.requests) > 0.8 * sum(op.self_ms for op in summary.ops)
+    assert sum(r.op_ms for r in summary.requests) > 0.6 * sum(op.self_ms for op in summary.ops)
 
 
 def test_the_python_between_the_stages_has_its_line(summary):
-    gaps = [gap for gap in summary.gaps if gap.host == "python" and gap.site is not None]
-    gap = gaps[0]
-    assert (gap.site.function, gap.site.exact, gap.site.how) == ("rules", True, "sample")
+    (gap,) = [gap for gap in summary.gaps if gap.site is not None and gap.site.function == "rules"]
+    assert (gap.host, gap.site.exact, gap.site.how) == ("python", True, "sample")
     assert gap.site.line in RULES_LINES
     assert gap.device is False
-    assert gap.requests_affected == gap.count == REQUESTS
+    assert gap.requests_affected == gap.count >= REQUESTS - 1  # a starved sampler may miss one
     assert gap.recoverable_ms == pytest.approx(gap.per_request_ms, rel=0.1)
+    assert gap.per_request_ms > 0.5 * summary.request_p50_ms
 
 
 def test_the_timeline_has_a_host_and_no_device(summary):
