@@ -108,7 +108,10 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
 
 
 def _plans(scene: Scene, waits: list[Wait]) -> list[Plan]:
-    """Plans of the whole requests whose device work is all there, or that use no device."""
+    """Plans of the whole requests whose device work is all there, or that use no device.
+
+    Where other requests use one, samples must tell what the host did in those that do not.
+    """
     if {c.code for c in scene.trace.caveats} & {"truncated", "bounded"}:
         return []  # Kineto writes category after category: what is cut off may be the whole device lane.
     timing = measure(scene)
@@ -116,11 +119,11 @@ def _plans(scene: Scene, waits: list[Wait]) -> list[Plan]:
     for index, wait in enumerate(waits):
         for request_index in wait.requests:
             mine[request_index].append((index, wait))
+    hosts_alone = not (scene.device_expected or scene.has_device) or bool(scene.sites.samples)
     plans = []
     for request in scene.spans.fair[:_PLANNED]:
         rows = scene.runtime_of(request)
-        launches = bool(scene.links.launches[rows].any())
-        if scene.complete(request) or not (launches or scene.device_expected or scene.has_device):
+        if scene.complete(request) or (hosts_alone and not scene.links.launches[rows].any()):
             plans.append(make_plan(scene, timing, request, mine[request.index]))
     return plans
 

@@ -315,3 +315,15 @@ def test_requests_of_two_threads_are_kept_apart(lanes, make_agent, tmp_path):
     summary = summarise(lanes.write(tmp_path, agent.tracks()))
     assert [(r.thread_id, r.syncs, r.launches) for r in summary.requests] == [(1, 1, 2), (2, 0, 1)]
     assert summary.waits[0].requests_affected == 1
+
+
+def test_a_request_without_device_work_is_explained_beside_those_that_have_some(lanes, make_agent, tmp_path):
+    agent = make_agent((0.0, 200_000.0))
+    lanes.launch(1000, 5, 1010, 2000, tid=BATCHER)
+    lanes.call("cudaDeviceSynchronize", 1010, 2002, tid=BATCHER)
+    agent.request(990, 2100, BATCHER)
+    agent.request(10_000, 110_000, LOOP, is_async=True)
+    for at in range(15_000, 110_001, 5000):
+        agent.sample(at, 5000, (WRITE, HANDLER, RUN_ONCE, MAIN_LINE), LOOP)
+    (gap,) = summarise(lanes.write(tmp_path, agent.tracks())).gaps
+    assert (gap.host, gap.site.line, gap.device) == ("blocked", 32, False)
