@@ -18,7 +18,7 @@ def main():
         for setting, number, is_deep in (("direct", light, False), ("direct", deep, True), ("capped", capped, False)):
             profiler = ProfilerThread(setting)
             answers = [
-                profiler.window(0.001 if index else 0.1, deep=is_deep, read=index == 0) for index in range(number)
+                profiler.window(0.001 if index else 0.02, deep=is_deep, read=index == 0) for index in range(number)
             ]
             states[f"{setting}{' deep' if is_deep else ''}"] = {
                 "states": sorted({answer["state"] for answer in answers}),
