@@ -78,7 +78,7 @@ class Evidence:
     def testify(self, spike: Spike, mark: Mark) -> Spike:
         """Return ``spike`` with its evidence."""
         start_ns, end_ns = mark.start_ns, mark.end_ns or self._clock.perf_ns()
-        seen = self._watch.evidence(mark.request_id)
+        seen = self._watch.evidence(mark, end_ns)
         units = self._units(start_ns, end_ns)
         return replace(
             spike,

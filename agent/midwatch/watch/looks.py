@@ -41,17 +41,6 @@ class Look(NamedTuple):
     stack: Stack
 
 
-class Watched:
-    """A request that was seen overdue. ``until_ns`` is the last look at which it was still in flight."""
-
-    __slots__ = ("ident", "is_async", "start_ns", "until_ns")
-
-    def __init__(self, request: InFlight) -> None:
-        self.ident = request.thread_ident
-        self.is_async = request.is_async
-        self.start_ns = self.until_ns = request.start_ns
-
-
 class Looks:
     """Written by the watchdog alone, read by any thread."""
 
@@ -60,7 +49,8 @@ class Looks:
         self._clock = clock
         self._redact = redact
         self._looks: deque[Look] = deque(maxlen=_MAX_LOOKS)
-        self._watched: dict[int, Watched] = {}
+        self._until_ns: dict[int, int] = {}
+        """By request: the last look at which it was overdue and in flight."""
         self._last_ns: dict[int, int] = {}
 
     def add(self, ident: int, stack: Stack, now_ns: int, late_ns: int, *, unit: bool) -> int:
@@ -74,45 +64,45 @@ class Looks:
 
     def overdue(self, request: InFlight, now_ns: int) -> None:
         """Note that a request was overdue and in flight at the look of ``now_ns``."""
-        watched = self._watched.get(request.request_id)
-        if watched is None:
-            if len(self._watched) >= _MAX_WATCHED:
-                self._watched.pop(next(iter(self._watched)))
-            watched = self._watched[request.request_id] = Watched(request)
-        watched.until_ns = now_ns
+        if request.request_id not in self._until_ns and len(self._until_ns) >= _MAX_WATCHED:
+            self._until_ns.pop(next(iter(self._until_ns)))
+        self._until_ns[request.request_id] = now_ns
+
+    def knows(self, request: InFlight) -> bool:
+        """Return whether a request has been seen overdue before."""
+        return request.request_id in self._until_ns
 
     def forget_threads(self) -> None:
         """Forget when threads were looked at: idents are used again, and an old time says nothing."""
         self._last_ns.clear()
 
-    def watched(self, request_id: int) -> Watched | None:
-        """Return what is known of a request that was overdue, None for others."""
-        return self._watched.get(request_id)
+    def samples(self, request: InFlight, end_ns: int) -> tuple[tuple[StackSample, ...], frozenset[int]]:
+        """Return the samples of a request that ended at ``end_ns``, by time, and the threads that worked for it.
 
-    def samples(self, request_id: int, watched: Watched) -> tuple[StackSample, ...]:
-        """Return the samples of one request in the order of time: at most 64, and 32 of threads beside it.
-
-        A thread that runs units is near the request only while the request's own thread waits for it.
+        At most 64, and 32 of other threads. A thread that runs units works for the request only while the request's
+        own thread waits. A late look counts for other threads even where it came after the end: it was due before.
         """
-        looks = [
-            look
-            for look in snapshot(lambda: list(self._looks))
-            if watched.start_ns < look.at_ns <= watched.until_ns and look.stack
-        ]
-        waiting = {look.at_ns for look in looks if look.ident == watched.ident and look.stack[0].idle}
+        own, start_ns = request.thread_ident, request.start_ns
+        until_ns = self._until_ns.get(request.request_id, 0)
+        looks = [look for look in snapshot(lambda: list(self._looks)) if look.stack and look.at_ns > start_ns]
+        waiting = {look.at_ns for look in looks if look.ident == own and look.stack[0].idle}
         near: list[StackSample] = []
         beside: list[StackSample] = []
         for look in looks:
-            if look.ident == watched.ident:
-                near.append(self._sample(look, "request", request_id, watched))
-            elif look.unit and (watched.is_async or look.at_ns in waiting):
-                near.append(self._sample(look, "unit", request_id, watched))
-            else:
-                beside.append(self._sample(look, "other", request_id, watched))
+            at_ns, since_ns = min(look.at_ns, end_ns), max(look.before_ns, start_ns)
+            timely = look.at_ns <= until_ns
+            if look.ident == own:
+                if timely:
+                    near.append(self._sample(look, "request", at_ns - since_ns, request))
+            elif timely and look.unit and (request.is_async or look.at_ns in waiting):
+                near.append(self._sample(look, "unit", at_ns - since_ns, request))
+            elif look.at_ns - look.late_ns < end_ns and at_ns > since_ns:
+                beside.append(self._sample(look, "other", at_ns - since_ns, request))
         chosen = _condense(near, _MAX_SAMPLES) + _condense(beside, _MAX_OTHERS)
-        return tuple(sorted(chosen, key=lambda sample: sample.unix_ns))
+        idents = frozenset({own} | {sample.thread_ident for sample in near})
+        return tuple(sorted(chosen, key=lambda sample: sample.unix_ns)), idents
 
-    def _sample(self, look: Look, role: str, request_id: int, watched: Watched) -> StackSample:
+    def _sample(self, look: Look, role: str, weight_ns: int, request: InFlight) -> StackSample:
         thread = describe(look.ident, redact=self._redact)
         return StackSample(
             unix_ns=self._clock.to_unix(look.at_ns),
@@ -121,9 +111,9 @@ class Looks:
             thread_name=thread.name,
             role=role,
             frames=self._stacks.frames(look.stack),
-            weight_ns=look.at_ns - max(look.before_ns, watched.start_ns),
+            weight_ns=weight_ns,
             late_ns=look.late_ns,
-            request_id=request_id,
+            request_id=request.request_id,
         )
 
 

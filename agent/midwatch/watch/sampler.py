@@ -26,6 +26,8 @@ _COST_MULTIPLE = 20
 """A twentieth of one core at most."""
 _OTHERS_NS = 20_000_000
 """Between two checks whether threads that serve no request have moved."""
+_LATE_NS = 10_000_000
+"""A turn so late may mean that one of them holds the GIL."""
 _MAX_OTHERS = 64
 
 
@@ -150,9 +152,9 @@ class SamplingRound:
         for ident, stack in self._take_stacks().items():
             before_ns = self._keep(ident, stack, now_ns, late_ns)
             self._locks.looked(ident, stack, before_ns, now_ns)
-        if now_ns >= self._next_others_ns:
+        if now_ns >= self._next_others_ns or late_ns >= _LATE_NS:
             self._next_others_ns = now_ns + _OTHERS_NS
-            self._check_others(now_ns)
+            self._check_others(now_ns, late_ns)
         self._planned_ns = now_ns + max(self._interval_ns, self._account())
         return max(0, self._planned_ns - self._clock.perf_ns())
 
@@ -203,13 +205,13 @@ class SamplingRound:
             drops.drop("samples_of_one_window")
         return before_ns
 
-    def _check_others(self, now_ns: int) -> None:
+    def _check_others(self, now_ns: int, late_ns: int) -> None:
         frames = self._frames()
         idents = [ident for ident in frames if ident not in self._serving and not is_own(ident)]
         for ident in idents[:_MAX_OTHERS]:
             top = self._stacks.walk(frames[ident], 2)
             if self._others.get(ident, top) != top:
-                self._keep(ident, self._stacks.walk(frames[ident]), now_ns, 0)
+                self._keep(ident, self._stacks.walk(frames[ident]), now_ns, late_ns)
             else:
                 self._last_ns[ident] = now_ns
             self._others[ident] = top

@@ -1,6 +1,8 @@
 """Watches requests while they run: one that is overdue is looked at until it ends.
 
-The thread blocks while nothing is in flight. Otherwise it sleeps to the earliest deadline in flight, 50 ms at most.
+The thread blocks once nothing has been in flight for a while. Otherwise it sleeps to the earliest deadline in flight,
+or to before the earliest that may come, 50 ms at most.
+
 The look at the deadline has to be prompt: where C code holds the GIL, it is the only one that gets through before the
 request ends, so it is taken before anything else is done.
 """
@@ -23,9 +25,15 @@ from midwatch.watch.stacks import Stack, Stacks
 from midwatch.watch.threads import is_own
 
 _LONGEST_SLEEP_NS = 50_000_000
+_SHORTEST_IDLE_NS = 10_000_000
+_IDLE_TURNS = 20
+"""Turns in a row that find nothing in flight before the thread blocks."""
 _PARK_S = 0.5
 _OTHERS_NS = 20_000_000
 """Between two looks at all threads of the process."""
+_LATE_NS = 10_000_000
+"""A turn so late may mean that somebody holds the GIL: twice the time after which Python asks for it back."""
+_PATIENCE = 10
 _OTHERS_DEPTH = 12
 _MAX_OWN = 16
 _MAX_OTHERS = 64
@@ -70,6 +78,8 @@ class Watchdog:
         self._planned_ns = 0
         self._next_look_ns = 0
         self._next_others_ns = 0
+        self._idle_turns = _IDLE_TURNS
+        self._shortest_ns = _LONGEST_SLEEP_NS
 
     def start(self) -> None:
         """Start watching."""
@@ -80,41 +90,77 @@ class Watchdog:
     def stop(self) -> None:
         """Stop watching. What was seen can still be asked for."""
         self._worker.stop(wake=self._tracker.wake)
+        self._planned_ns = 0
 
-    def evidence(self, request_id: int) -> Evidence:
-        """Return what was seen of a request, finished or not; nothing where it was never seen overdue."""
-        watched = self._looks.watched(request_id)
-        if watched is None:
-            return Evidence()
-        samples = self._looks.samples(request_id, watched)
-        idents = {watched.ident} | {sample.thread_ident for sample in samples if sample.role == "unit"}
-        return Evidence(samples, self._locks.between(watched.start_ns, watched.until_ns, idents))
+    def evidence(self, request: InFlight, end_ns: int) -> Evidence:
+        """Return what was seen of a request that ended at ``end_ns``, or still runs then.
+
+        Where another thread held the GIL, the request may have ended before the watchdog got its turn: then what that
+        late look found of the other threads is all there is.
+        """
+        self._let_late_turn_pass()
+        samples, idents = self._looks.samples(request, end_ns)
+        return Evidence(samples, self._locks.between(request.start_ns, end_ns, idents))
 
     def turn(self) -> int:
         """Look once where a request is overdue; return how many ns to sleep, or `PARKED`."""
         now_ns = self._clock.perf_ns()
         flying = self._tracker.in_flight()
         overdue = [request for request in flying if 0 < request.deadline_ns <= now_ns]
+        late_ns = self._late_ns(flying, now_ns)
         if overdue:
-            self._follow(overdue, now_ns, self._late_ns(flying, now_ns))
-        elif self._next_look_ns:
-            self._calm_down()
+            self._follow(overdue, now_ns, late_ns)
+        else:
+            if self._next_look_ns:
+                self._calm_down()
+            if late_ns >= _LATE_NS:
+                self._look_at_others((), now_ns, late_ns)
         self._pace.account(now_ns, self._clock.cpu_ns())
-        if not flying:
+        if not flying and self._idles():
             self._planned_ns = 0
             return PARKED
-        due_ns = min([self._next_look_ns or now_ns + _LONGEST_SLEEP_NS, *_deadlines_after(now_ns, flying)])
-        self._planned_ns = max(due_ns, now_ns + self._pace.floor_ns(calm=not overdue))
+        self._planned_ns = max(self._due_ns(flying, now_ns), now_ns + self._pace.floor_ns(calm=not overdue))
         return max(0, self._planned_ns - self._clock.perf_ns())
+
+    def _idles(self) -> bool:
+        """Return whether nothing has been in flight for a while. To block between any two requests would cost both
+        the one that has to wake the watchdog and the watchdog.
+        """
+        self._idle_turns += 1
+        if self._idle_turns <= _IDLE_TURNS:
+            return False
+        self._shortest_ns = _LONGEST_SLEEP_NS
+        return True
+
+    def _due_ns(self, flying: Sequence[InFlight], now_ns: int) -> int:
+        """Return when to look next: at the next deadline; where nothing is in flight, before one that may come."""
+        if not flying:
+            return now_ns + self._shortest_ns
+        self._idle_turns = 0
+        due_ns = self._next_look_ns or now_ns + _LONGEST_SLEEP_NS
+        for request in flying:
+            if request.deadline_ns > now_ns:
+                due_ns = min(due_ns, request.deadline_ns)
+                self._shortest_ns = max(
+                    _SHORTEST_IDLE_NS, min(self._shortest_ns, request.deadline_ns - request.start_ns)
+                )
+        return due_ns
 
     def _late_ns(self, flying: Sequence[InFlight], now_ns: int) -> int:
         """Return by how much this turn came later than planned. A parked watchdog is woken when a request begins."""
-        planned_ns = self._planned_ns or min(request.start_ns for request in flying)
+        planned_ns = self._planned_ns or min((request.start_ns for request in flying), default=now_ns)
         return max(0, now_ns - planned_ns)
+
+    def _let_late_turn_pass(self) -> None:
+        """Where the watchdog is due and has not come, it waits for the GIL right now: give it a moment."""
+        for _ in range(_PATIENCE):
+            if not self._planned_ns or self._clock.perf_ns() - self._planned_ns < _LATE_NS:
+                return
+            self._clock.sleep(0.001)
 
     def _follow(self, overdue: Sequence[InFlight], now_ns: int, late_ns: int) -> None:
         """Look at overdue requests, unless all of them were looked at a short while ago."""
-        if now_ns >= self._next_look_ns or any(self._looks.watched(r.request_id) is None for r in overdue):
+        if now_ns >= self._next_look_ns or not all(map(self._looks.knows, overdue)):
             own = _own_threads(overdue)
             stacks = self._look_at(own, now_ns, late_ns, unit=False)
             for request in overdue:
@@ -147,15 +193,15 @@ class Watchdog:
             stacks = stacks | self._look_at(dict.fromkeys(units, begun_ns), now_ns, late_ns, unit=True)
         for ident, (stack, since_ns) in stacks.items():
             self._locks.looked(ident, stack, since_ns, now_ns)
-        if now_ns >= self._next_others_ns:
+        if now_ns >= self._next_others_ns or late_ns >= _LATE_NS:
             self._next_others_ns = now_ns + _OTHERS_NS
-            self._look_at_others(stacks, now_ns)
+            self._look_at_others(stacks, now_ns, late_ns)
 
-    def _look_at_others(self, seen: Collection[int], now_ns: int) -> None:
+    def _look_at_others(self, seen: Collection[int], now_ns: int, late_ns: int) -> None:
         frames = self._frames()
         others = [ident for ident in frames if ident not in seen and not is_own(ident)]
         for ident in others[:_MAX_OTHERS]:
-            self._looks.add(ident, self._stacks.walk(frames[ident], _OTHERS_DEPTH), now_ns, 0, unit=False)
+            self._looks.add(ident, self._stacks.walk(frames[ident], _OTHERS_DEPTH), now_ns, late_ns, unit=False)
 
     def _calm_down(self) -> None:
         """Nothing is overdue any more: end what was being followed."""
@@ -164,16 +210,16 @@ class Watchdog:
         self._looks.forget_threads()
 
     def _run(self, stop: threading.Event) -> None:
+        self._planned_ns = self._clock.perf_ns()
         while not stop.is_set():
             pause_ns = guard.call("watchdog", self.turn, default=_ERROR_PAUSE_NS)
             if pause_ns == PARKED:
                 self._tracker.wait_for_request(_PARK_S)
-            elif pause_ns > 0:
+            elif pause_ns > _LONGEST_SLEEP_NS:
                 self._clock.wait(stop, pause_ns / 1e9)
-
-
-def _deadlines_after(now_ns: int, flying: Sequence[InFlight]) -> list[int]:
-    return [request.deadline_ns for request in flying if request.deadline_ns > now_ns]
+            elif pause_ns > 0:
+                # One call into C: waiting on an event runs a page of Python each time.
+                self._clock.sleep(pause_ns / 1e9)
 
 
 def _own_threads(overdue: Sequence[InFlight]) -> dict[int, int]:
