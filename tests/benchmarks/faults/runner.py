@@ -51,20 +51,21 @@ def poll(what: str, ready: Callable[[], T | None], timeout_s: float, running: su
     raise RuntimeError(f"{what}: nothing within {timeout_s:.0f} s (code {running.poll()})\n{tail}")
 
 
+def answers(client: Client) -> bool:
+    """Whether the collector is there."""
+    with contextlib.suppress(CollectorError):
+        client.agents()
+        return True
+    return False
+
+
 @contextlib.contextmanager
 def collector(folder: Path, port: int) -> Iterator[Client]:
     """A collector on SQLite, and a client for it."""
     address, log = f"127.0.0.1:{port}", folder / "collector.log"
     arguments = ["-m", "midwatch_client", "collector", "--db", str(folder / "bench.db"), "--grpc", address]
     with process(arguments, log) as running, Client(address) as client:
-
-        def answers() -> bool:
-            with contextlib.suppress(CollectorError):
-                client.agents()
-                return True
-            return False
-
-        poll("collector", answers, START_S, running, log)
+        poll("collector", lambda: answers(client), START_S, running, log)
         yield client
 
 

@@ -6,7 +6,7 @@ import torch
 from _loop import Handler, Run
 
 run = Run("smooth")
-STEPS = 250 if run.cuda else 60
+STEPS = 250 if run.cuda else 200
 
 
 def smooth(x: torch.Tensor) -> torch.Tensor:
