@@ -23,19 +23,13 @@ class _Wait:
     """One thread at one place that may be a lock. Times are `Clock.perf_ns`."""
 
     __slots__ = (
-        "holder",
-        "holder_name",
-        "holder_thread",
-        "ident",
-        "retry_ns",
-        "seen_ns",
-        "sighting",
-        "since_ns",
-        "stack",
-    )
+        "holder", "holder_name", "holder_thread", "ident", "retry_ns", "seen_ns", "sighting", "since_ns", "stack",
+        "thread_id",
+    )  # fmt: skip
 
     def __init__(self, ident: int, stack: Stack, since_ns: int) -> None:
         self.ident = ident
+        self.thread_id = describe(ident).native_id
         self.stack = stack
         self.since_ns = since_ns
         self.seen_ns = since_ns
@@ -125,7 +119,7 @@ class LockWaits:
         return LockWait(
             unix_ns=self._clock.to_unix(wait.since_ns),
             duration_ns=wait.seen_ns - wait.since_ns,
-            thread_id=describe(wait.ident).native_id,
+            thread_id=wait.thread_id,
             waiter=self._stacks.frames(wait.stack),
             lock=wait.sighting.lock if wait.sighting is not None else "",
             holder_thread_id=wait.holder_thread,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from midwatch.clock import Clock
 from midwatch.drops import drops
 from midwatch.model.samples import LockWait, StackSample
+from midwatch.model.tracks import ThreadName
 from midwatch.watch.protocols import InFlight
 from midwatch.watch.snapshot import snapshot
 from midwatch.watch.stacks import Stack, Stacks
@@ -52,12 +53,17 @@ class Looks:
         self._until_ns: dict[int, int] = {}
         """By request: the last look at which it was overdue and in flight."""
         self._last_ns: dict[int, int] = {}
+        self._threads: dict[int, ThreadName] = {}
+        """As they were called when they were looked at: many end before anybody asks."""
 
     def add(self, ident: int, stack: Stack, now_ns: int, late_ns: int, *, unit: bool) -> int:
         """Keep one look; return when the thread was looked at before, 0 for never."""
-        if len(self._last_ns) > _MAX_LOOKS:
-            self._last_ns.clear()
         before_ns = self._last_ns.get(ident, 0)
+        if not before_ns:
+            for known in (self._last_ns, self._threads):
+                if len(known) >= _MAX_LOOKS:
+                    known.clear()
+            self._threads[ident] = describe(ident, redact=self._redact)
         self._last_ns[ident] = now_ns
         self._looks.append(Look(now_ns, before_ns, late_ns, ident, unit, stack))
         return before_ns
@@ -103,7 +109,7 @@ class Looks:
         return tuple(sorted(chosen, key=lambda sample: sample.unix_ns)), idents
 
     def _sample(self, look: Look, role: str, weight_ns: int, request: InFlight) -> StackSample:
-        thread = describe(look.ident, redact=self._redact)
+        thread = self._threads.get(look.ident) or ThreadName(0, look.ident, "")
         return StackSample(
             unix_ns=self._clock.to_unix(look.at_ns),
             thread_id=thread.native_id,

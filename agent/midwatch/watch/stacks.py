@@ -18,7 +18,7 @@ from midwatch.watch.paths import Paths
 
 DEPTH = 48
 """Frames of a stack that are kept, the innermost ones."""
-_MAX_SPOTS = 16_384
+_MAX_SPOTS = 8192
 _MAX_STACKS = 2048
 _MAX_NAME = 120
 _LOCK_CALLS = frozenset({"__enter__", "acquire"})

@@ -437,6 +437,46 @@ def test_requests_inside_their_deadline_are_left_alone(alive):
     assert all(dog.evidence(mark, mark.end_ns).samples == () for mark in marks)
 
 
+def test_in_a_service_with_an_event_loop_the_batchers_line_is_seen(alive, stage):
+    """The request's own thread sits in `select`; its answer comes from a thread that runs units."""
+    import asyncio
+    import queue
+
+    tracker, dog = alive
+    tracker.route("rank").limit_ns = 30 * MS
+    clock, work, marks = SystemClock(), queue.SimpleQueue(), []
+
+    def batcher():
+        while (job := work.get()) is not None:
+            loop, future = job
+            tracker.unit_ran(threading.get_ident(), clock.perf_ns())
+            time.sleep(0.12)
+            loop.call_soon_threadsafe(future.set_result, 1)
+
+    thread = stage.start(batcher, name="batcher")
+
+    async def serve_one():
+        mark = tracker.begin("rank")
+        marks.append(mark)
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        work.put((loop, future))
+        await future
+        tracker.end(mark)
+
+    asyncio.run(serve_one())
+    work.put(None)
+    thread.join()
+    (mark,) = marks
+    samples = dog.evidence(mark, mark.end_ns).samples
+    assert mark.is_async
+    own = [s for s in samples if s.role == "request"]
+    unit = [s for s in samples if s.role == "unit"]
+    assert "select" in {s.frames[0].function.rpartition(".")[2] for s in own}
+    assert {(s.thread_name, s.thread_id) for s in unit} == {("batcher", thread.native_id)}
+    assert sum(s.weight_ns for s in unit if s.frames[0].callee == "sleep") > 80 * MS
+
+
 def test_it_stops_at_once_even_while_a_request_is_overdue(alive):
     tracker, dog = alive
     tracker.route("slow").limit_ns = 1
