@@ -117,13 +117,14 @@ class Backroom:
 
     def run(self, stop: threading.Event) -> None:
         """Start all parts, do the sampler's turns until ``stop`` is set, and stop all parts; on the calling thread."""
+        # First and last: the profiler thread waits on the link's descriptor, and what the others saw last goes out.
+        self._link.start()
         for name, part in (
             ("sensors", self._rack),
             ("watchdog", self._watchdog),
             ("controller", self._controller),
         ):
             self._stack.start(name, part)
-        self._link.start()
         self._hooks.after("torch", self._torch_imported)
         try:
             self._sampler().run(stop)
