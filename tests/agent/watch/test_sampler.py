@@ -174,12 +174,11 @@ class SlowClock(SystemClock):
         self.cpu += 5 * MS
         return self.cpu
 
-    def wait(self, event, timeout_s):
-        self.waits.append(timeout_s)
-        self.now += int(timeout_s * 1e9)
+    def sleep(self, seconds):
+        self.waits.append(seconds)
+        self.now += int(seconds * 1e9)
         if len(self.waits) > 60:
-            event.wait()
-        return event.is_set()
+            time.sleep(0.01)
 
 
 def test_dear_samples_come_less_often():
