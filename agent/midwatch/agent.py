@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 from midwatch.clock import Clock, SystemClock
@@ -37,7 +38,7 @@ class Agent:
         self._loaded = loaded
         self._settings = loaded.settings
         self._clock = clock or SystemClock()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stack = Stack()
         self._state, self._detail = "off", "not started"
         self._tracker = Tracker(self._clock)
@@ -69,7 +70,7 @@ class Agent:
             install(self._tracker)
             self._stack.on_stop("marks", lambda: install(None))
             atexit.register(self.stop)
-            os.register_at_fork(after_in_child=self._forked)
+            _watch_forks(self)
             self._state, self._detail = "on", ""
 
     def stop(self) -> None:
@@ -148,10 +149,30 @@ class Agent:
     def _stop_worker(self) -> None:
         self._worker.stop(timeout_s=_STOP_S, wake=self._tracker.on_overdue.set)
 
-    def _forked(self) -> None:
+    def forked(self) -> None:
         """In a forked child the threads are gone and the socket is the parent's: serve, and keep quiet."""
         if self._state == "on":
             self._tracker.off = True
-            self._lock = threading.Lock()
+            self._lock = threading.RLock()
+            self._hooks.after_fork()
             self._state, self._detail = "off", FORKED
             atexit.unregister(self.stop)
+
+
+_forking: weakref.WeakSet[Agent] = weakref.WeakSet()
+_registered = threading.Event()
+
+
+def _watch_forks(agent: Agent) -> None:
+    """Have `Agent.forked` called in forked children. What is registered with the interpreter stays, so it is one."""
+    _forking.add(agent)
+    if not _registered.is_set():
+        _registered.set()
+        os.register_at_fork(after_in_child=_after_fork)
+
+
+def _after_fork() -> None:
+    guard.after_fork()
+    drops.after_fork()
+    for agent in list(_forking):
+        guard.call("agent.forked", agent.forked, default=None)

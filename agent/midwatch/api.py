@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _agent: Agent | None = None
 _off = "not started: call midwatch.start() or import midwatch.auto"
 _steps = Steps()
@@ -82,11 +82,17 @@ def request(route: str | F) -> RequestMark | F:
     The route is a template, never a value: at most 256 of them are kept apart. A request inside of another one is
     part of that one.
     """
-    return RequestMark(route) if isinstance(route, str) else decorate(route, route.__qualname__)
+    if callable(route):
+        return decorate(route, getattr(route, "__qualname__", type(route).__name__))
+    return RequestMark(str(route))
 
 
 def note(**facts: object) -> None:
-    """Note facts on the current request, such as ``batch=32``. They leave the process, so name sizes, not contents."""
+    """Note facts on the current request, such as ``batch=32``. They leave the process, so name sizes, not contents.
+
+    Numbers and short texts are kept; of anything else, a tensor for one, only the type: to print it could wait for a
+    device, and would let its contents out.
+    """
     guard.call("api.note", _note, facts, default=None)
 
 
@@ -148,4 +154,5 @@ def _note(facts: dict[str, object]) -> None:
     notes = mark.details.notes
     for name, value in facts.items():
         if name in notes or len(notes) < _MAX_NOTES:
-            notes[name[:_MAX_NOTE]] = str(value)[:_MAX_NOTE]
+            plain = isinstance(value, (str, int, float))
+            notes[name[:_MAX_NOTE]] = str(value)[:_MAX_NOTE] if plain else f"<{type(value).__name__}>"

@@ -22,6 +22,10 @@ class Drops:
         with self._lock:
             return tuple(sorted(self._counts.items()))
 
+    def after_fork(self) -> None:
+        """In a forked child: nobody is left who could release the lock."""
+        self._lock = threading.Lock()
+
 
 drops = Drops()
 """The one count of the process."""

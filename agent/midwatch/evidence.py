@@ -99,8 +99,12 @@ class Evidence:
         self._record = WindowSamples()
         self._stacks.start()
 
+    def halt(self) -> None:
+        """Sample no more; may be called again."""
+        self._stacks.halt()
+
     def end(self) -> None:
-        """End it; may be called again."""
+        """Name what was sampled; may be called again."""
         record = self._stacks.stop()
         if record.samples or record.locks:
             self._record = record
@@ -184,6 +188,6 @@ def _most_common(routes: Iterable[str]) -> str:
 
 def _workload(requests: list[RequestRecord], route: str) -> Workload:
     """Return the workload that most requests of the route had."""
-    counts = Counter(request.workload for request in requests if request.route == route and request.workload.inputs)
-    found = counts.most_common(1)
-    return found[0][0] if found else Workload()
+    seen = [request.workload for request in requests if request.route == route and request.workload.inputs]
+    found = Counter((workload.inputs, workload.batch) for workload in seen).most_common(1)
+    return Workload(*found[0][0]) if found else Workload()

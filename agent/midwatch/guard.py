@@ -65,6 +65,10 @@ class Guard:
         with self._lock:
             return tuple(sorted(self._counts.items()))
 
+    def after_fork(self) -> None:
+        """In a forked child: nobody is left who could release the lock."""
+        self._lock = threading.Lock()
+
 
 guard = Guard()
 """The one guard of the process."""

@@ -91,8 +91,7 @@ class Intake:
                 self._ledger.units.add(unit)
             while marks := self._tracker.drain(_BATCH):
                 for mark in marks:
-                    with guard.at("intake.request"):
-                        self._take(mark)
+                    guard.call("intake.request", self._take, mark, default=None)
                 if len(marks) == _BATCH:
                     time.sleep(BREATH_S)
 
@@ -104,7 +103,8 @@ class Intake:
                 self._hung.add(mark.request_id)
                 with self._lock:
                     book = self._book(mark.route.name)
-                    self._spike(mark, book, Judgement(Verdict.SPIKE, "slo", mark.deadline_ns - mark.start_ns))
+                    limit_ns = mark.deadline_ns - mark.start_ns
+                    self._spike(mark, book, Judgement(Verdict.SPIKE, book.detector.rule, limit_ns))
 
     def take_stats(self) -> list[RouteStats]:
         """Return what each route did since the last call."""
@@ -168,6 +168,8 @@ class Intake:
             seconds = book.gate.window_seconds(now_ns, least_s=_SHORTEST_S, most_s=_LONGEST_S)
         order = CaptureOrder(os.urandom(8).hex(), "spike", seconds, spike_id=spike_id, route=mark.route.name)
         opens = seconds > 0 and self._offer_window(order)
+        if opens:
+            book.gate.window_ordered(now_ns)
         spike = Spike(
             spike_id=spike_id,
             request=self._recorder.request(mark),

@@ -62,6 +62,11 @@ class RouteDetector:
         """How long a request may take; 0 during warm-up."""
         return 0 if self.warming_up else self._current().limit_ns
 
+    @property
+    def rule(self) -> str:
+        """Where the present deadline comes from, as in `Spike.rule`."""
+        return self._current().rule
+
     def baseline(self) -> Baseline:
         """Return what the route normally does."""
         return baseline(self._both())

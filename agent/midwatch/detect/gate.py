@@ -37,11 +37,14 @@ class SpikeGate:
 
         A first spike calls for none: nobody knows whether there will be a second. Of two within two minutes the
         route's window is as long as the usual distance between its spikes and a fifth, within ``least_s`` and
-        ``most_s``. Then the route is left alone for a minute.
+        ``most_s``. After a window (`window_ordered`) the route is left alone for a minute.
         """
         recent = [at_ns for at_ns in self._recent if now_ns - at_ns <= _RECUR_NS]
         if len(recent) < _RECUR_COUNT or now_ns - self._window_ns < _COOL_DOWN_NS:
             return 0.0
-        self._window_ns = now_ns
         gaps = sorted(later - earlier for earlier, later in itertools.pairwise(recent))
         return min(max(1.2 * gaps[len(gaps) // 2] / 1e9, least_s), most_s)
+
+    def window_ordered(self, now_ns: int) -> None:
+        """Note that the window was ordered."""
+        self._window_ns = now_ns

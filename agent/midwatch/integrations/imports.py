@@ -63,6 +63,11 @@ class ImportHooks:
             if module is not None:
                 self._imported(module)
 
+    def after_fork(self) -> None:
+        """In a forked child: wait for nothing, and for no lock that a thread of the parent's held."""
+        self._lock = threading.Lock()
+        self.stop()
+
     def stop(self) -> None:
         """Wait for nothing any more."""
         with self._lock:

@@ -114,8 +114,6 @@ class Tracker:
         self._unit_seen: dict[int, int] = {}
         self.off = False
         """True in a forked child and after the end: marks do nothing."""
-        self.default_limit_ns = 0
-        """Deadline of a route that is new after the warm-up of the process; 0 for none."""
         self.on_overdue = threading.Event()
         """Set whenever a request ended past its deadline."""
         self.gc_ns = 0
@@ -279,7 +277,7 @@ class Tracker:
         with self._routes_lock:
             if len(self._routes) > MAX_ROUTES:
                 return self._routes[OTHER]
-            return self._routes.setdefault(name, Route(name, self.default_limit_ns))
+            return self._routes.setdefault(name, Route(name))
 
 
 _tracker: Tracker | None = None

@@ -44,6 +44,8 @@ def test_after_a_window_the_route_is_left_alone_for_a_minute():
     for second in range(100, 103):
         gate.admit(second * S)
     assert window(gate, 103 * S) > 0
+    assert window(gate, 103 * S) > 0
+    gate.window_ordered(103 * S)
     gate.admit(160 * S)
     assert window(gate, 160 * S) == 0.0
     assert window(gate, 164 * S) > 0

@@ -213,14 +213,21 @@ async def test_a_task_that_outlives_the_request_which_started_it_begins_requests
     assert served(tracker) == [("rank", "ok"), ("background", "ok")]
 
 
+class Unprintable:
+    def __str__(self):
+        raise AssertionError("this would have waited for the device")
+
+    __repr__ = __str__
+
+
 def test_notes_are_kept_short_and_few(tracker):
     with request("rank"):
-        note(batch=32, text="x" * 1000)
+        note(batch=32, text="x" * 1000, loss=Unprintable())
         note(**{f"n{number}": number for number in range(40)})
     note(batch=64)
     (mark,) = tracker.drain()
     notes = mark.extra.notes
-    assert notes["batch"] == "32"
+    assert (notes["batch"], notes["loss"]) == ("32", "<Unprintable>")
     assert len(notes["text"]) == 64
     assert len(notes) == 16
 
