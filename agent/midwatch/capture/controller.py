@@ -29,6 +29,7 @@ from midwatch.model.plain import from_plain, to_plain
 from midwatch.model.status import Part
 from midwatch.model.tracks import Tracks
 from midwatch.requests.tracker import Tracker
+from midwatch.watch.switching import eager_switching
 
 _MAX_WAITING = 4
 _COUNT_EVERY_S = 0.005
@@ -64,8 +65,12 @@ class Beside(Protocol):
         """Begin to sample stacks."""
         ...
 
+    def halt(self) -> None:
+        """Sample no more, and keep what was seen for `end`. May be called again."""
+        ...
+
     def end(self) -> None:
-        """End it."""
+        """Name what was seen. May be called again."""
         ...
 
     def finished_since(self, start_ns: int) -> int:
@@ -215,7 +220,8 @@ class Controller:
         self._windows.begin(order.capture_id, self._clock.perf_ns())
         good = False
         try:
-            good = self._window(engine, order, base, ordered_ns)
+            with eager_switching():
+                good = self._window(engine, order, base, ordered_ns)
         except EngineError as error:
             state = "refused" if isinstance(error, EngineRefused) else "failed"
             self._send(replace(base, state=state, detail=_sentence(error)), "", "")
@@ -227,9 +233,9 @@ class Controller:
 
     def _window(self, engine: Engine, order: CaptureOrder, base: Capture, ordered_ns: int) -> bool:
         """Open, wait, close, and hand over. Return whether it went well. Raises `EngineError`."""
-        self._beside.begin()
         engine.open(deep=order.deep, edge=self._edge)
         start_ns = self._clock.perf_ns()
+        self._beside.begin()
         self._budget.opened(start_ns / 1e9)
         longest_s = engine.longest_s(deep=order.deep)
         self._wait_inside(start_ns, order.requests, self._budget.seconds(order.seconds, order.requests, longest_s))
@@ -238,6 +244,7 @@ class Controller:
             raise EngineRefused("the service needed the profiler itself, or was ending, so the window was given up")
         self._edge()
         end_ns = self._clock.perf_ns()
+        self._beside.halt()
         stem = f"{self._link.trace_dir}/{order.capture_id}"
         result = engine.close(f"{stem}.trace.json")
         self._beside.end()

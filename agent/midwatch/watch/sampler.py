@@ -90,9 +90,13 @@ class WindowSampler:
         )
         self._worker.start()
 
+    def halt(self) -> None:
+        """Take no more samples, and keep those taken. May be called again."""
+        self._worker.stop()
+
     def stop(self) -> WindowSamples:
         """End the window and return what was seen, nothing where none is open. Naming happens here, on the caller."""
-        self._worker.stop()
+        self.halt()
         done, self._round = self._round, None
         return done.result() if done is not None else WindowSamples()
 

@@ -49,10 +49,14 @@ class FakeSampler:
     def __init__(self):
         self.seen = WindowSamples()
         self.running = False
+        self.halted = False
 
     def start(self):
         assert not self.running
         self.running = True
+
+    def halt(self):
+        self.halted = True
 
     def stop(self):
         seen = self.seen if self.running else WindowSamples()

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,21 @@ def test_a_window_is_answered_with_trace_and_tracks(agent, serve_order):
     assert agent.controller.counts["done"] == 1
     assert agent.windows.overlapping(agent.clock.perf_ns() + 1, agent.clock.perf_ns() + 2) == ""
     assert Path(frame["tracks_path"]).stat().st_mode & 0o077 == 0
+
+
+def test_stacks_are_sampled_while_the_window_records_and_not_while_it_is_stopped_and_saved(agent, serve_order):
+    before_s, seen = sys.getswitchinterval(), []
+    close = agent.engine.close
+
+    def watched(path):
+        seen.append((agent.sampler.running, agent.sampler.halted))
+        return close(path)
+
+    agent.engine.close = watched
+    serve_order(order(seconds=0.1), lambda: seen.append((agent.sampler.halted, sys.getswitchinterval() < before_s)))
+    assert seen[0] == (False, True)
+    assert seen[1] == (True, True)
+    assert sys.getswitchinterval() == before_s
 
 
 def test_a_request_that_still_runs_is_given_a_moment_and_then_told_as_running(agent, serve_order):

@@ -1,0 +1,40 @@
+import sys
+
+import pytest
+from midwatch.watch.switching import EAGER_S, eager_switching
+
+
+@pytest.fixture(autouse=True)
+def _interval_of_the_host():
+    before_s = sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(before_s)
+
+
+def test_the_interval_is_lowered_while_the_block_lasts_and_put_back_also_after_an_error():
+    sys.setswitchinterval(0.005)
+    seen = []
+
+    def fail():
+        with eager_switching():
+            seen.append(sys.getswitchinterval())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert seen == [pytest.approx(EAGER_S, abs=1e-6)]
+    assert sys.getswitchinterval() == pytest.approx(0.005, abs=1e-6)
+
+
+def test_a_host_that_switches_more_often_still_is_left_alone():
+    sys.setswitchinterval(0.0001)
+    with eager_switching():
+        assert sys.getswitchinterval() == pytest.approx(0.0001, abs=1e-6)
+    assert sys.getswitchinterval() == pytest.approx(0.0001, abs=1e-6)
+
+
+def test_what_the_host_sets_meanwhile_stays():
+    sys.setswitchinterval(0.005)
+    with eager_switching():
+        sys.setswitchinterval(0.002)
+    assert sys.getswitchinterval() == pytest.approx(0.002, abs=1e-6)
