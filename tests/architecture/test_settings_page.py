@@ -18,7 +18,7 @@ def plain(default: object) -> str:
 
 
 def row(f) -> str:
-    shown = plain(f.default) or "–"
+    shown = plain(f.default) or "none"
     choices = (
         f" One of {', '.join(f'`{choice}`' for choice in f.metadata['choices'])}." if f.metadata["choices"] else ""
     )
