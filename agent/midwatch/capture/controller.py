@@ -226,6 +226,12 @@ class Controller:
             state = "refused" if isinstance(error, EngineRefused) else "failed"
             self._send(replace(base, state=state, detail=_sentence(error)), "", "")
             good = state == "refused"
+        except Exception as error:
+            # An order is always answered, and a session never left open: the user's would wait for it.
+            guard.failed("controller.window", error)
+            guard.call("controller.abort", engine.abort, default=None)
+            self._remove(self._paths(order))
+            self._send(replace(base, detail=f"{type(error).__name__}: {error}"), "", "")
         finally:
             self._beside.end()
             self._windows.end(self._clock.perf_ns())
@@ -245,8 +251,8 @@ class Controller:
         self._edge()
         end_ns = self._clock.perf_ns()
         self._beside.halt()
-        stem = f"{self._link.trace_dir}/{order.capture_id}"
-        result = engine.close(f"{stem}.trace.json")
+        trace_path, tracks_path = self._paths(order)
+        result = engine.close(trace_path)
         self._beside.end()
         self._windows.end(self._clock.perf_ns())
         capture = _completed(base, result, ready_ms=(start_ns - ordered_ns) / 1e6)
@@ -255,8 +261,8 @@ class Controller:
         if result.empty:
             self._send(tracks.capture, "", "")
             return False
-        write_tracks(f"{stem}.tracks.json", tracks)
-        self._send(tracks.capture, f"{stem}.trace.json", f"{stem}.tracks.json")
+        write_tracks(tracks_path, tracks)
+        self._send(tracks.capture, trace_path, tracks_path)
         return True
 
     def _edge(self) -> None:
@@ -314,9 +320,17 @@ class Controller:
         }
         if not self._link.send(frame):
             drops.drop("capture_unsent")
-            for path in (trace_path, tracks_path):
-                if path:
-                    Path(path).unlink(missing_ok=True)
+            self._remove((trace_path, tracks_path))
+
+    def _paths(self, order: CaptureOrder) -> tuple[str, str]:
+        """Return the files of trace and tracks."""
+        stem = f"{self._link.trace_dir}/{order.capture_id}"
+        return f"{stem}.trace.json", f"{stem}.tracks.json"
+
+    def _remove(self, paths: tuple[str, str]) -> None:
+        for path in paths:
+            if path:
+                Path(path).unlink(missing_ok=True)
 
     def _now_s(self) -> float:
         return self._clock.perf_ns() / 1e9

@@ -17,9 +17,18 @@ _BREATH_S = 0.0002
 
 
 def write_tracks(path: str, tracks: Tracks) -> None:
-    """Write ``tracks`` as one JSON document, that of `to_plain`. Raises `OSError`."""
-    part = f"{path}.part"
-    with open(part, "w", encoding="utf-8", opener=_private) as file:
+    """Write ``tracks`` as one JSON document, that of `to_plain`. Raises `OSError`, and leaves nothing then."""
+    part = Path(f"{path}.part")
+    try:
+        _write(part, tracks)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, tracks: Tracks) -> None:
+    with open(path, "w", encoding="utf-8", opener=_private) as file:
         for index, field in enumerate(fields(tracks)):
             file.write(f"{',' if index else '{'}{json.dumps(field.name)}:")
             value = getattr(tracks, field.name)
@@ -28,7 +37,6 @@ def write_tracks(path: str, tracks: Tracks) -> None:
             else:
                 file.write(_text(value))
         file.write("}")
-    Path(part).replace(path)
 
 
 def _write_list(file: TextIO, items: tuple[object, ...]) -> None:

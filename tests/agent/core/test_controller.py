@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from midwatch.capture import controller
 from midwatch.capture.session import session
 from midwatch.model.capture import CaptureOrder
 from midwatch.model.plain import from_plain, to_plain
@@ -211,6 +212,24 @@ def test_a_trace_that_nobody_takes_is_removed(agent, serve_order, tmp_path):
     agent.link.sent.append({"t": "capture", "capture": to_plain(_any_capture())})
     serve_order(order())
     assert list(tmp_path.glob("*.json")) == []
+
+
+def test_whatever_goes_wrong_the_order_is_answered_and_the_session_closed(
+    agent, serve_order, monkeypatch, swallowed, tmp_path
+):
+    def full(path, tracks):
+        Path(path).write_text("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(controller, "write_tracks", full)
+    capture = serve_order(order(command_id="k1"))
+    assert (capture.state, capture.command_id) == ("failed", "k1")
+    assert "No space left" in capture.detail
+    assert agent.engine.aborted == 1
+    assert list(tmp_path.iterdir()) == []
+    assert not agent.sampler.running
+    assert not agent.controller.offer(order("spike"))
+    swallowed.clear()
 
 
 def _any_capture():
