@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from functools import lru_cache
 
 from midwatch.model.site import Frame
 
@@ -26,7 +27,12 @@ ANONYMOUS = re.compile(r"(?:\.<locals>\.<(?:genexpr|listcomp|setcomp|dictcomp|la
 
 def is_library(frame: Frame) -> bool:
     """Return whether ``frame`` belongs to the standard library or to one of `LIBRARIES`."""
-    package = frame.module.partition(".")[0]
+    return _is_library(frame.module)
+
+
+@lru_cache(maxsize=4096)
+def _is_library(module: str) -> bool:
+    package = module.partition(".")[0]
     return package != "__main__" and (package in LIBRARIES or package in sys.stdlib_module_names)
 
 
@@ -46,8 +52,13 @@ def own_frames(frames: tuple[Frame, ...]) -> tuple[tuple[int, Frame], ...]:
         if runs_callbacks(frame):
             break
         if not is_library(frame):
-            found.append((depth, replace(frame, function=enclosing(frame.function))))
+            found.append((depth, _plainly_named(frame)))
     return tuple(found)
+
+
+def _plainly_named(frame: Frame) -> Frame:
+    function = enclosing(frame.function)
+    return frame if function == frame.function else replace(frame, function=function)
 
 
 def own_depth(frames: tuple[Frame, ...]) -> int | None:
@@ -69,6 +80,7 @@ def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
     return own[0][1] if own else None if depth is None else frames[depth]
 
 
+@lru_cache(maxsize=4096)
 def enclosing(function: str) -> str:
     """Return the name that people know a function by: ``f`` for ``f.<locals>.<genexpr>``."""
     return ANONYMOUS.sub("", function) or function

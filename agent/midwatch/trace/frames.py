@@ -21,6 +21,21 @@ BLOCKING = frozenset({
 })  # fmt: skip
 """Calls that neither compute nor wait for the device: files, sockets, processes, other threads, sleep."""
 LOCKING = frozenset({"acquire", "__enter__"})
+_SCALAR = frozenset({
+    "item", "tolist", "is_nonzero", "nonzero", "argwhere", "unique", "masked_select", "equal", "__bool__", "__float__",
+    "__int__", "__index__", "__format__", "float", "int", "bool", "where",
+})  # fmt: skip
+_COPY = frozenset({"cpu", "to", "tolist", "numpy", "copy_", "__array__", "save", "print"})
+SYNCING = {
+    "item": _SCALAR,
+    "d2h": _COPY | _SCALAR,
+    "h2d_pageable": frozenset({"to", "cuda", "copy_", "tensor", "as_tensor", "asarray"}),
+    "device_sync": frozenset({"synchronize"}),
+    "stream_sync": frozenset({"synchronize"}),
+    "event_sync": frozenset({"synchronize"}),
+    "free": frozenset({"empty_cache"}),
+}
+"""Calls that end in a wait of each cause."""
 
 
 @lru_cache(maxsize=65536)
@@ -46,3 +61,13 @@ def builtin_name(name: str) -> str:
     """``write`` of ``<built-in method write of …>``, "" for anything else."""
     match = _BUILTIN.match(name)
     return match["name"].rsplit(".", 1)[-1] if match else ""
+
+
+@lru_cache(maxsize=65536)
+def waiting_call(name: str) -> str:
+    """``item`` of ``<built-in method item of Tensor …>``, ``synchronize`` of torch's own; "" for what does not wait."""
+    builtin = builtin_name(name)
+    if builtin:
+        return builtin if any(builtin in calls for calls in SYNCING.values()) else ""
+    frame = parse_python_name(name)
+    return "synchronize" if frame is not None and frame.function == "synchronize" and is_library(frame) else ""

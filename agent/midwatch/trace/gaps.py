@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from midwatch.trace.pauses import Pause
 from midwatch.trace.replay import Cut
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
-from midwatch.trace.sites import Vote
+from midwatch.trace.sites import Vote, common
 from midwatch.trace.stretches import SHORTEST_NS, Stretch
 
 _SMALLEST_NS = 50_000
@@ -51,6 +51,8 @@ class Piece:
     length: int
     until: int
     """End of the time that it is a share of."""
+    late: tuple[Site, ...] = ()
+    """Of what nobody saw: what was under way when the interpreter was let go after it, the innermost frame first."""
 
     @property
     def idle(self) -> int:
@@ -137,14 +139,12 @@ def _best_site(scene: Scene, stretch: Stretch, start: int, end: int) -> Site | N
 def _witnessed(scene: Scene, stretch: Stretch, start: int, end: int) -> list[Piece]:
     if end - start < SHORTEST_NS:
         return []
-    votes = _by_function(scene.sites.votes(stretch.part.thread_id, stretch.part.lanes, start, end))
+    part = stretch.part
+    votes = _by_function(scene.sites.votes(part.thread_id, part.lanes, start, end))
     total = sum(vote.weight for vote in votes)
     resting = sum(vote.weight for vote in votes if vote.host == "idle")
     if stretch.owner is not None and 2 * resting > total:
         return _witnessed(scene, replace(stretch, part=stretch.owner, owner=None), start, end)
-    if not total:
-        # A thread that recorded nothing and was not sampled may have slept: only one that works can be said to pause.
-        return [Piece(stretch, "unknown", None, start, end - start, end)] if stretch.part.lanes else []
     pieces = []
     at = start
     for vote in votes:
@@ -152,6 +152,9 @@ def _witnessed(scene: Scene, stretch: Stretch, start: int, end: int) -> list[Pie
         if vote.host != "idle" and length >= SHORTEST_NS:
             pieces.append(Piece(stretch, vote.host, vote.site, at, length, end))
         at += length
+    # A thread that recorded nothing and was not sampled may have slept: only one that works can be said to pause.
+    if part.lanes and end - at >= (SHORTEST_NS if total else 1):
+        pieces.append(Piece(stretch, "unknown", None, at, end - at, end, scene.sites.late(part.thread_id, at, end)))
     return pieces
 
 
@@ -168,19 +171,34 @@ def _by_function(votes: list[Vote]) -> list[Vote]:
 
 
 def adopt(pieces: list[Piece]) -> list[Piece]:
-    """Give what nobody saw the reason of its likes: stretches between the same work in other requests."""
+    """Give what nobody saw the reason of its likes: stretches between the same work in other requests.
+
+    Where none of them was seen either, but the interpreter was held throughout, it was held by what they have in common
+    at their ends.
+    """
     seen: dict[tuple[int, int], Counter[tuple[str, Site | None]]] = defaultdict(Counter)
+    ends: dict[tuple[int, int], list[tuple[tuple[Site, ...], int]]] = defaultdict(list)
     for piece in pieces:
         if piece.site is not None and max(piece.stretch.around) >= 0:
             seen[piece.stretch.around][piece.host, piece.site] += piece.length
-    adopted = []
-    for piece in pieces:
-        alike = seen.get(piece.stretch.around) if piece.host == "unknown" and piece.site is None else None
-        if alike:
-            host, site = alike.most_common(1)[0][0]
-            piece = replace(piece, host=host, site=site)  # noqa: PLW2901
-        adopted.append(piece)
-    return adopted
+        if piece.late:
+            ends[piece.stretch.around].append((piece.late, piece.length))
+    return [_adopted(piece, seen, ends) for piece in pieces]
+
+
+def _adopted(
+    piece: Piece,
+    seen: Mapping[tuple[int, int], Counter[tuple[str, Site | None]]],
+    ends: Mapping[tuple[int, int], list[tuple[tuple[Site, ...], int]]],
+) -> Piece:
+    if piece.host != "unknown" or piece.site is not None:
+        return piece
+    around = piece.stretch.around
+    if around in seen:
+        host, site = seen[around].most_common(1)[0][0]
+        return replace(piece, host=host, site=site)
+    held = common(ends[around]) if piece.late else None
+    return piece if held is None else replace(piece, host="python", site=replace(held, exact=False, callee=""))
 
 
 def gap_facts(pieces: list[Piece], recover: Recover) -> tuple[GapFacts, ...]:

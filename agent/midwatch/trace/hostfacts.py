@@ -36,14 +36,22 @@ def alloc_facts(scene: Scene) -> tuple[AllocFacts, ...]:
     for api, found in rows_of.items():
         rows = np.array(sorted(found), np.int64)
         length = runtime.end[rows] - runtime.start[rows]
-        longest = int(rows[length.argmax()])
-        lane = int(runtime.lane[longest])
-        votes = scene.sites.votes(
-            scene.threads.native.get(lane, 0), (lane,), int(runtime.start[longest]), int(runtime.end[longest])
-        )
-        site = votes[0].site if votes else None
-        facts.append(AllocFacts(api, len(rows), int(length.sum()) / 1e6, affected[api], site))
+        facts.append(AllocFacts(api, len(rows), int(length.sum()) / 1e6, affected[api], _call_site(scene, rows)))
     return tuple(sorted(facts, key=lambda f: -f.total_ms))
+
+
+def _call_site(scene: Scene, rows: Ints) -> Site | None:
+    """The line that samples saw most inside these calls, else the function that made the longest."""
+    runtime = scene.trace.runtime
+    seen: Counter[Site] = Counter()
+    for lane, start, end in zip(
+        runtime.lane[rows].tolist(), runtime.start[rows].tolist(), runtime.end[rows].tolist(), strict=True
+    ):
+        seen += scene.sites.seen(scene.threads.native.get(lane, 0), start, end)
+    if seen:
+        return seen.most_common(1)[0][0]
+    longest = int(rows[(runtime.end[rows] - runtime.start[rows]).argmax()])
+    return scene.sites.at((int(runtime.lane[longest]),), int(runtime.start[longest]))
 
 
 def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from midwatch.trace.queues import Queue, queues_of_others
 from midwatch.trace.recording import recording_cost
 from midwatch.trace.scene import Scene
 from midwatch.trace.spans import RequestSpan
@@ -34,6 +36,9 @@ class Op:
     """Work in front of it on its stream, -1 for none."""
     before_end: int
     after_before: int
+    own: int
+    """Work of the same request in front of it on its stream, -1 for none."""
+    lane: int
     joined: int
     """Work on another stream that it seems to wait for, -1 for none."""
     after_joined: int
@@ -67,6 +72,8 @@ class Plan:
     """How long after the request's end its device work went on."""
     recording: float = 0.0
     """As in `Item`, of the time after the last one."""
+    others: Mapping[int, Queue] = field(default_factory=dict)
+    """Work of others on the same streams meanwhile, by stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +140,32 @@ def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tup
     ]
     calls.sort(key=lambda call: call[0])
     shares = _recording(scene, request, calls)
+    works = [row for call in calls for row in call[2]]
+    own = _own_order(timing, works)
     items = tuple(
         Item(
             start,
             end,
-            tuple(_op(timing, row, start) for row in works),
+            tuple(_op(timing, row, start, own[row]) for row in rows),
             wait,
             work,
             timing.end[work] if work >= 0 else 0,
             share,
         )
-        for (start, end, works, wait, work), share in zip(calls, shares, strict=False)
+        for (start, end, rows, wait, work), share in zip(calls, shares, strict=False)
     )
-    last = max((timing.end[row] for call in calls for row in call[2]), default=0)
-    return Plan(request, items, max(0, last - request.end), shares[-1])
+    last = max((timing.end[row] for row in works), default=0)
+    return Plan(request, items, max(0, last - request.end), shares[-1], queues_of_others(scene, request, works))
+
+
+def _own_order(timing: Timing, works: list[int]) -> dict[int, int]:
+    """For each piece of work the one before it of the same request on its stream, -1 for none."""
+    last: dict[int, int] = {}
+    own = {}
+    for row in sorted(works, key=lambda row: timing.start[row]):
+        own[row] = last.get(timing.lane[row], -1)
+        last[timing.lane[row]] = row
+    return own
 
 
 def _recording(scene: Scene, request: RequestSpan, calls: list[tuple[int, int, list[int], int, int]]) -> list[float]:
@@ -159,7 +178,7 @@ def _recording(scene: Scene, request: RequestSpan, calls: list[tuple[int, int, l
     return [min(c / length, 1.0) if length > 0 else 0.0 for c, length in zip(cost, lengths, strict=True)]
 
 
-def _op(timing: Timing, row: int, launched: int) -> Op:
+def _op(timing: Timing, row: int, launched: int, own: int) -> Op:
     start, end, front = timing.start[row], timing.end[row], timing.before[row]
     front_end = timing.end[front] if front >= 0 else launched
     lag, gap = start - launched, start - front_end
@@ -174,7 +193,7 @@ def _op(timing: Timing, row: int, launched: int) -> Op:
             latency = lag
         else:
             spacing = gap
-    return Op(row, end - start, latency, front, front_end, spacing, joined, after_joined, stall)
+    return Op(row, end - start, latency, front, front_end, spacing, own, timing.lane[row], joined, after_joined, stall)
 
 
 def _joined(timing: Timing, row: int) -> tuple[int, int]:

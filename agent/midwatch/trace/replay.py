@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from midwatch.trace.plan import Item, Plan
+from midwatch.trace.plan import Item, Op, Plan
 
 Cut = tuple[int, int]
 """A stretch of host work, start and end, that is taken away."""
@@ -45,7 +45,7 @@ def replay(
     for position, item in enumerate(plan.items):
         own = 0.0 if position in squeeze else max(_LEAST, 1.0 - recording * item.recording)
         clock += own * _host(before, item.start, cuts)
-        _run(item, clock, ends, stalls=stalls)
+        _run(plan, item, clock, ends, stalls=stalls)
         if item.wait < 0:
             clock += own * (item.end - item.start)
         elif item.wait not in drop:
@@ -64,14 +64,25 @@ def _host(start: int, end: int, cuts: Sequence[Cut]) -> int:
     return length
 
 
-def _run(item: Item, launched: float, ends: dict[int, float], *, stalls: float) -> None:
+def _run(plan: Plan, item: Item, launched: float, ends: dict[int, float], *, stalls: float) -> None:
     for op in item.ops:
         start = launched + op.after_launch
         if op.before >= 0:
-            start = max(start, ends.get(op.before, op.before_end) + op.after_before)
+            start = max(start, _free(plan, op, launched, ends, moved=abs(launched - item.start) >= 1) + op.after_before)
         if op.joined >= 0 and op.joined in ends:
             start = max(start, ends[op.joined] + op.after_joined)
         ends[op.row] = start + op.length + stalls * op.stall
+
+
+def _free(plan: Plan, op: Op, launched: float, ends: dict[int, float], *, moved: bool) -> float:
+    """When the stream has done what stands in front of an operation.
+
+    The work of others stays where it was, so launched at another time an operation stands in line behind other work.
+    """
+    others = plan.others.get(op.lane)
+    if others is None or not moved:
+        return ends.get(op.before, op.before_end)
+    return max(ends.get(op.own, op.before_end), others.busy_until(launched))
 
 
 def _waited(item: Item, clock: float, ends: dict[int, float]) -> float:

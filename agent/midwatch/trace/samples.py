@@ -18,6 +18,8 @@ from midwatch.trace.load import Trace
 
 _TAKES_WORK = frozenset({"get"})
 """Calls of a queue written in C, which leave no frame of their own while a worker waits for its next job."""
+EDGE_NS = 40_000
+"""So near to the end of a pause the call that ends it has begun already, and has let the sampler through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +35,47 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSamples:
-    """Samples of one thread in order of time; ``since`` is the time of the sample before."""
+    """Samples of one thread in order of time.
+
+    ``since`` is the time of the sample before, ``due`` the time at which the sampler meant to look: it looked later
+    where somebody held the interpreter.
+    """
 
     at: Ints
     since: Ints
+    due: Ints
     stack: Ints
 
-    def during(self, start: int, end: int) -> dict[int, int]:
-        """Stacks seen between two times, with the nanoseconds that each stands for inside them.
+    def within(self, start: int, end: int) -> list[int]:
+        """Stacks of the samples taken between two times, both included."""
+        first = int(np.searchsorted(self.at, start, side="left"))
+        stacks: list[int] = self.stack[first : int(np.searchsorted(self.at, end, side="right"))].tolist()
+        return stacks
 
-        A sample stands for the time back to the one before it. Where none fell inside, the first one after the end
-        counts if its reach covers the whole stretch: C code that holds the GIL lets the sampler through only then.
+    def during(self, start: int, end: int) -> dict[int, int]:
+        """Stacks seen well inside two times, with the nanoseconds that each stands for between them.
+
+        A sample stands for the time back to the one before it, the last one also for what follows it, if that is no
+        longer. One taken at the very end says who let go of the interpreter then, and not what ran before.
         """
-        first, last = np.searchsorted(self.at, [start, end], side="left").tolist()
+        first, last = np.searchsorted(self.at, [start, end - EDGE_NS], side="left").tolist()
         found: dict[int, int] = {}
         for i in range(first, last):
             reach = int(self.at[i]) - max(int(self.since[i]), start)
             stack = int(self.stack[i])
             found[stack] = found.get(stack, 0) + max(reach, 1)
-        if last < len(self.at) and (not found or int(self.since[last]) < end):
-            after = int(self.stack[last])
-            reach = end - max(int(self.since[last]), start)
-            if found.get(after) or (not found and int(self.since[last]) <= start):
-                found[after] = found.get(after, 0) + max(reach, 1)
+        if found:
+            rest = end - int(self.at[last - 1])
+            if rest <= sum(found.values()):
+                found[int(self.stack[last - 1])] += rest
         return found
+
+    def late(self, start: int, end: int) -> int:
+        """The stack first seen after a stretch in which the interpreter was never free for a look, -1 for none."""
+        first = int(np.searchsorted(self.at, end - EDGE_NS, side="left"))
+        if first == len(self.at) or int(self.since[first]) > start or int(self.due[first]) > end - EDGE_NS:
+            return -1
+        return int(self.stack[first])
 
 
 class Samples:
@@ -72,13 +91,12 @@ class Samples:
         operators = {name.removeprefix("aten::") for name in names if name.startswith("aten::")} - set(dir(builtins))
         self.seen = [_seen(_frames(tracks, stack), operators) for stack in tracks.stacks]
         rows = sorted(tracks.samples, key=lambda row: row.unix_ns)
-        by_thread: dict[int, list[tuple[int, int, int]]] = {}
+        by_thread: dict[int, list[tuple[int, int, int, int]]] = {}
         for row in rows:
             at = trace.local(row.unix_ns)
-            by_thread.setdefault(row.thread_id, []).append((at, at - row.weight_ns, row.stack))
-        for thread, triples in by_thread.items():
-            at, since, stack = np.array(triples, np.int64).T
-            self._threads[thread] = ThreadSamples(at, since, stack)
+            by_thread.setdefault(row.thread_id, []).append((at, at - row.weight_ns, at - row.late_ns, row.stack))
+        for thread, seen in by_thread.items():
+            self._threads[thread] = ThreadSamples(*np.array(seen, np.int64).T)
 
     def __bool__(self) -> bool:
         return bool(self._threads)

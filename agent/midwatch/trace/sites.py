@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from midwatch.model.site import Site
-from midwatch.trace.frames import BLOCKING, LOCKING, builtin_name, is_own, parse_python_name
+from midwatch.trace.frames import BLOCKING, LOCKING, builtin_name, is_own, parse_python_name, waiting_call
 from midwatch.trace.load import Trace
 from midwatch.trace.pystacks import Steps, per_lane
 from midwatch.trace.samples import Samples
@@ -48,9 +48,35 @@ class Sites:
         known = BLOCKING | LOCKING
         return per_lane(self._trace.python, lambda number: builtin_name(self._trace.names[number]) in known)
 
+    @cached_property
+    def _waiting(self) -> dict[int, Steps]:
+        return per_lane(self._trace.python, lambda number: bool(waiting_call(self._trace.names[number])))
+
     def votes(self, thread_id: int, lanes: tuple[int, ...], start: int, end: int) -> list[Vote]:
         """Sites seen between two times, the heaviest first; empty where there is no witness."""
         return self._sampled(thread_id, start, end) or self._traced(lanes, start, end)
+
+    def seen(self, thread_id: int, start: int, end: int) -> Counter[Site]:
+        """Lines that samples saw between two times, and how often."""
+        thread = self.samples.of(thread_id)
+        stacks = thread.within(start, end) if thread is not None else []
+        return Counter(site for stack in stacks if (site := self.samples.seen[stack].site) is not None)
+
+    def late(self, thread_id: int, start: int, end: int) -> tuple[Site, ...]:
+        """Frames of the service's own that were under way when a thread let go of the interpreter it had held."""
+        thread = self.samples.of(thread_id)
+        stack = thread.late(start, end) if thread is not None else -1
+        return self.samples.seen[stack].chain if stack >= 0 else ()
+
+    def calling(self, lanes: tuple[int, ...], time: int) -> Site | None:
+        """As `at`, with the call that waits for the device, where the trace holds it."""
+        site = self.at(lanes, time)
+        if site is None:
+            return None
+        steps = [self._waiting[lane] for lane in lanes if lane in self._waiting]
+        rows = [row for row in (step.when(time) for step in steps) if row >= 0]
+        name = self._trace.names[int(self._trace.python.name[rows[0]])] if rows else ""
+        return replace(site, callee=waiting_call(name))
 
     def at(self, lanes: tuple[int, ...], time: int) -> Site | None:
         """The function of the service's own that was running, from ``python_function`` events."""
@@ -84,7 +110,7 @@ class Sites:
         thread = self.samples.of(thread_id)
         if thread is not None:
             seen = thread.during(moments[0], moments[-1] + 1)
-            found = _common([(self.samples.seen[stack].chain, weight) for stack, weight in seen.items()])
+            found = common([(self.samples.seen[stack].chain, weight) for stack, weight in seen.items()])
             if found is not None:
                 return found
         for lane in lanes:
@@ -139,7 +165,7 @@ class Sites:
         return Site(parsed.file, parsed.line, parsed.function, exact=False, how="python_function")
 
 
-def _common(chains: list[tuple[tuple[Site, ...], int]]) -> Site | None:
+def common(chains: list[tuple[tuple[Site, ...], int]]) -> Site | None:
     """The innermost function that most of the weight has in common, at the line that has most of it."""
     total = sum(weight for chain, weight in chains if chain)
     depth: dict[tuple[str, str], int] = {}

@@ -132,9 +132,9 @@ def host_stretches(scene: Scene, request: RequestSpan) -> list[Stretch]:
             holes = units.holes(part.start, part.end)
         for start, end in holes:
             if end - start >= shortest:
-                around = _operator_at(scene, part, end)
+                around = (_operator_before(scene, part, start), _operator_at(scene, part, end))
                 found.append(
-                    Stretch(request.index, part, start, end, end - start, False, _owner(request, part), (-1, around))
+                    Stretch(request.index, part, start, end, end - start, False, _owner(request, part), around)
                 )
     return found
 
@@ -144,6 +144,13 @@ def _operator_at(scene: Scene, part: Part, time: int) -> int:
     first, last = np.searchsorted(ops.start, [time, time + 1], side="left").tolist()
     names = ops.name[first:last][np.isin(ops.lane[first:last], part.lanes)]
     return int(names[0]) if len(names) else -1
+
+
+def _operator_before(scene: Scene, part: Part, time: int) -> int:
+    ops = scene.trace.ops
+    first, last = np.searchsorted(ops.start, [part.start, time], side="left").tolist()
+    names = ops.name[first:last][np.isin(ops.lane[first:last], part.lanes)]
+    return int(names[-1]) if len(names) else -1
 
 
 def _operators(scene: Scene, part: Part) -> Cover:

@@ -24,8 +24,9 @@ from midwatch.trace.scene import Scene, build_scene
 from midwatch.trace.source import Progress
 from midwatch.trace.stretches import device_stretches, host_stretches
 from midwatch.trace.timeline import timeline
-from midwatch.trace.waitfacts import wait_facts, wait_sites
+from midwatch.trace.waitfacts import wait_facts
 from midwatch.trace.waits import Wait, find_waits
+from midwatch.trace.waitsites import locate
 
 _KNOWN_REQUESTS = 20
 _PLANNED = 256
@@ -93,7 +94,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
         device=device_facts(scene, waits),
         requests=request_facts(scene, waits, pauses, _blocked(pieces)),
         request_p50_ms=p50,
-        waits=wait_facts(scene, waits, wait_sites(scene, waits), gains.without_waits),
+        waits=wait_facts(scene, locate(scene, waits), gains.without_waits),
         gaps=gap_facts(pieces, gains.without_host),
         kernels=kernel_facts(scene),
         launch=launch_facts(scene, launched, waits, at_once, left),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Hashable
 
 from midwatch.model.site import Site
 from midwatch.model.trace import WaitFacts
 from midwatch.trace.scene import Scene
 from midwatch.trace.waits import Wait
+from midwatch.trace.waitsites import Located
 
 _MOST = 40
 
@@ -17,50 +18,18 @@ Recover = Callable[[dict[int, set[int]]], float]
 """What the requests would gain without these waits: the median, in milliseconds."""
 
 
-def wait_sites(scene: Scene, waits: list[Wait]) -> list[Site | None]:
-    """The line of each wait. One that no sample hit takes the line of those like it: same call, same work around it."""
-    found = [_own_site(scene, wait) for wait in waits]
-    alike: dict[tuple[object, ...], Counter[Site]] = defaultdict(Counter)
-    for wait, site in zip(waits, found, strict=True):
-        if site is not None:
-            alike[_likeness(scene, wait)][site] += wait.length
-    return [site or _most_seen(alike, _likeness(scene, wait)) for wait, site in zip(waits, found, strict=True)]
-
-
-def _most_seen(alike: dict[tuple[object, ...], Counter[Site]], key: tuple[object, ...]) -> Site | None:
-    seen = alike.get(key)
-    return seen.most_common(1)[0][0] if seen else None
-
-
-def _own_site(scene: Scene, wait: Wait) -> Site | None:
-    thread = scene.threads.native.get(wait.lane, 0)
-    votes = scene.sites.votes(thread, (wait.lane,), wait.start, wait.end)
-    for vote in votes:
-        if vote.site is not None:
-            return vote.site
-    return None
-
-
-def _likeness(scene: Scene, wait: Wait) -> tuple[object, ...]:
-    device = scene.trace.device
-    work = int(device.name[wait.work]) if wait.work >= 0 else -1
-    grid = int(device.shape[wait.work]) if wait.work >= 0 else -1
-    return wait.lane, wait.cause, wait.api, wait.bytes, work, grid, wait.followed
-
-
-def wait_facts(scene: Scene, waits: list[Wait], sites: list[Site | None], recover: Recover) -> tuple[WaitFacts, ...]:
+def wait_facts(scene: Scene, located: list[Located], recover: Recover) -> tuple[WaitFacts, ...]:
     """Group the waits of whole requests, the costliest first."""
     whole = {r.index for r in scene.spans.fair}
-    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for index, (wait, site) in enumerate(zip(waits, sites, strict=True)):
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for index, (wait, site, likeness) in enumerate((x.wait, x.site, x.likeness) for x in located):
         if whole.intersection(wait.requests):
-            key: tuple[object, ...] = (
-                (site.file, site.line, site.function) if site is not None else _likeness(scene, wait)
-            )
+            key = (site.file, site.line, site.function) if site is not None else likeness
             groups[wait.cause, key].append(index)
-    costly = sorted(groups.values(), key=lambda group: -sum(waits[i].length for i in group))
+    costly = sorted(groups.values(), key=lambda group: -sum(located[i].wait.length for i in group))
     return tuple(
-        _fact(scene, [(i, waits[i]) for i in group], sites[group[0]], whole, recover) for group in costly[:_MOST]
+        _fact(scene, [(i, located[i].wait) for i in group], located[group[0]].site, whole, recover)
+        for group in costly[:_MOST]
     )
 
 

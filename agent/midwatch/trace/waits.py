@@ -43,6 +43,8 @@ class Wait:
     A batcher serves one batch after the other: what hands over the results of one is followed by the launches of the
     next, but not in the requests that it hands over.
     """
+    launches_before: int = 0
+    """Launches and copies made before it in the request that had made fewest: its place among them."""
 
     @property
     def followed(self) -> bool:
@@ -177,7 +179,8 @@ def _awaited(scene: Scene, start: int, end: int, stream: int) -> int:
 def _with_requests(scene: Scene, waits: list[Wait]) -> list[Wait]:
     runtime = scene.trace.runtime
     owners: list[list[int]] = [[] for _ in waits]
-    after: list[int | None] = [None] * len(waits)
+    before: list[list[int]] = [[] for _ in waits]
+    after: list[list[int]] = [[] for _ in waits]
     working = scene.links.launches | ((scene.links.works > 0) & (scene.links.kinds != apis.OTHER))
     starts = np.array([w.start for w in waits], np.int64)
     for request in scene.spans.requests:
@@ -188,7 +191,9 @@ def _with_requests(scene: Scene, waits: list[Wait]) -> list[Wait]:
         for i in range(first, last):
             if waits[i].rows[0] in held:
                 owners[i].append(request.index)
-                known = after[i]
-                left = len(launches) - int(np.searchsorted(launches, waits[i].end, side="left"))
-                after[i] = left if known is None else min(known, left)
-    return [replace(w, requests=tuple(o), launches_after=n or 0) for w, o, n in zip(waits, owners, after, strict=True)]
+                before[i].append(int(np.searchsorted(launches, waits[i].start, side="left")))
+                after[i].append(len(launches) - int(np.searchsorted(launches, waits[i].end, side="left")))
+    return [
+        replace(w, requests=tuple(o), launches_before=min(b, default=0), launches_after=min(a, default=0))
+        for w, o, b, a in zip(waits, owners, before, after, strict=True)
+    ]

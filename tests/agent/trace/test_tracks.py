@@ -126,7 +126,7 @@ def test_the_loop_itself_has_no_line(lanes, make_agent, tmp_path):
     agent = make_agent((0.0, 200_000.0))
     lanes.op("aten::linear", 1000, 6000, BATCHER)
     agent.request(10_000, 60_000, LOOP, is_async=True)
-    agent.sample(60_000, 50_000, (send, RUN_ONCE, MAIN_LINE), LOOP)
+    agent.sample(59_000, 49_000, (send, RUN_ONCE, MAIN_LINE), LOOP)
     summary = summarise(lanes.write(tmp_path, agent.tracks()))
     assert [g.site for g in summary.gaps] == [None]
 
