@@ -90,6 +90,7 @@ class Intake:
             for unit in self._units.drain():
                 self._ledger.units.add(unit)
             while marks := self._tracker.drain(_BATCH):
+                self._ledger.requests.add(*marks)
                 for mark in marks:
                     guard.call("intake.request", self._take, mark, default=None)
                 if len(marks) == _BATCH:
@@ -138,9 +139,9 @@ class Intake:
 
     def _take(self, mark: Mark) -> None:
         self.requests += 1
-        self._ledger.requests.add(mark)
-        self._units.explain(mark, self._ledger.units)
-        book = self._book(mark.route.name)
+        if len(self._ledger.units):
+            self._units.explain(mark, self._ledger.units)
+        book = self._books.get(mark.route.name) or self._book(mark.route.name)
         extra = mark.extra
         judgement = book.detector.judge(
             mark.end_ns - mark.start_ns,

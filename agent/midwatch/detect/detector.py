@@ -39,6 +39,12 @@ class Judgement:
     limit_ns: int = 0
 
 
+_NORMAL = Judgement(Verdict.NORMAL)
+_WARMUP = Judgement(Verdict.WARMUP)
+_WINDOW = Judgement(Verdict.WINDOW)
+_NEW_SHAPE = Judgement(Verdict.NEW_SHAPE)
+
+
 class RouteDetector:
     """Judges the requests of one route, one after another."""
 
@@ -79,12 +85,12 @@ class RouteDetector:
             shape: `Workload.key` of its inputs, "" where unknown.
             in_window: whether it overlapped a window of ours.
         """
-        new_shape = self._is_new(shape)
+        new_shape = shape != "" and self._is_new(shape)
         if self._warmup_left > 0:
             self._warmup_left -= 1
-            return Judgement(Verdict.WARMUP)
+            return _WARMUP
         if in_window:
-            return Judgement(Verdict.WINDOW)
+            return _WINDOW
         if new_shape:
             return self._judge_new_shape(duration_ns)
         limit = self._current()
@@ -92,7 +98,7 @@ class RouteDetector:
         self._overdue_share += (overdue - self._overdue_share) / _SHIFT_MEMORY
         if not overdue:
             self._learn(duration_ns)
-            return Judgement(Verdict.NORMAL)
+            return _NORMAL
         if self._overdue_share > _SHIFT_SHARE:
             self._start_over()
         return Judgement(Verdict.SPIKE, limit.rule, limit.limit_ns)
@@ -102,10 +108,10 @@ class RouteDetector:
         limit_ns = int(_SHAPE_MEDIANS * median_ns)
         if median_ns and duration_ns > limit_ns:
             return Judgement(Verdict.SPIKE, "new_shape", limit_ns)
-        return Judgement(Verdict.NEW_SHAPE)
+        return _NEW_SHAPE
 
     def _is_new(self, shape: str) -> bool:
-        if not shape or shape in self._shapes or len(self._shapes) >= _MAX_SHAPES:
+        if shape in self._shapes or len(self._shapes) >= _MAX_SHAPES:
             return False
         self._shapes.add(shape)
         return True

@@ -30,6 +30,8 @@ class WindowLog:
 
     def overlapping(self, start_ns: int, end_ns: int) -> str:
         """Return the capture whose window shares time with the interval, "" where none does."""
+        if self._open is None and not self._past:
+            return ""
         with self._lock:
             if self._open is not None and end_ns >= self._open[1]:
                 return self._open[0]

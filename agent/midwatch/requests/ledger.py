@@ -26,10 +26,10 @@ class Ring:
         self._lock = threading.Lock()
         self._spans: deque[Span] = deque(maxlen=size)
 
-    def add(self, span: Span) -> None:
-        """Add a span that has ended."""
+    def add(self, *spans: Span) -> None:
+        """Add spans that have ended."""
         with self._lock:
-            self._spans.append(span)
+            self._spans.extend(spans)
 
     def overlapping(self, kind: type[S], start_ns: int, end_ns: int) -> list[S]:
         """Return the spans of this ``kind`` that share time with the interval, the earliest end first."""
