@@ -33,6 +33,7 @@ class Window:
     duration_ms: float = 0.0
     basis: str = "window"
     requests: int = 0
+    """Whole ones that the figures are about: those that the profiler itself disturbed are left out."""
     requests_cut: int = 0
     lanes: tuple[str, ...] = ()
     untraced_factor: float = 1.0
@@ -308,7 +309,7 @@ class TraceSummary:
     requests: tuple[RequestFacts, ...] = ()
     """At most 64, the slowest always among them."""
     request_p50_ms: float = 0.0
-    """Traced wall time of the whole requests."""
+    """Traced wall time of the whole requests: the median of the route that most time goes to."""
     waits: tuple[WaitFacts, ...] = ()
     gaps: tuple[GapFacts, ...] = ()
     kernels: tuple[KernelFacts, ...] = ()

@@ -26,7 +26,7 @@ def find_caveats(scene: Scene, untraced_p50_ms: float | None, gains: Gains) -> l
         *_device_lane(scene),
         *_host_lane(scene),
         *_requests(scene),
-        *_cost(untraced_p50_ms, gains),
+        *_cost(untraced_p50_ms, gains, _of_route(scene)),
         *scene.trace.caveats,
     ]
 
@@ -86,24 +86,37 @@ def _requests(scene: Scene) -> list[Caveat]:
         both = np.minimum(overhead.end, request.end) - np.maximum(overhead.start, request.start)
         inside += int(np.maximum(both, 0).sum())
     if inside > _OVERHEAD_NS:
-        text = (
-            f"The profiler itself stopped requests for {inside / 1e6:.1f} ms in all; those it disturbed are left out."
-        )
-        found.append(Caveat("profiler_overhead", text, sum(r.disturbed for r in scene.spans.whole)))
+        text = f"The profiler itself stopped requests for {inside / 1e6:.1f} ms in all"
+        left_out = len(scene.spans.whole) - len(scene.spans.fair)
+        if left_out:
+            text += (
+                f"; the {left_out} that it disturbed most are left out"
+                if left_out > 1
+                else ("; the one that it disturbed most is left out")
+            )
+        found.append(Caveat("profiler_overhead", f"{text}.", left_out))
     return found
 
 
-def _cost(untraced: float | None, gains: Gains) -> list[Caveat]:
+def _of_route(scene: Scene) -> str:
+    """`` of POST /rank`` where several routes are served and figures are of one; else ""."""
+    several = len({request.route for request in scene.spans.fair}) > 1
+    return f" of {scene.main[0].route}" if several and scene.main else ""
+
+
+def _cost(untraced: float | None, gains: Gains, of: str) -> list[Caveat]:
     traced, factor = gains.traced_ms, gains.factor
     if untraced is not None and gains.known:
         if factor < _HARDLY:
             text = (
-                f"The profiler slowed requests from {untraced:.2f} to {traced:.2f} ms; "
+                f"The profiler slowed requests{of} from {untraced:.2f} to {traced:.2f} ms; "
                 f"untraced figures are the traced ones times {factor:.2f}."
             )
             return [Caveat("untraced_factor", text)]
         if untraced > traced * _SLOWER:
-            text = f"Requests outside the window took longer ({untraced:.2f} ms) than those inside ({traced:.2f} ms)."
+            text = (
+                f"Requests{of} outside the window took longer ({untraced:.2f} ms) than those inside ({traced:.2f} ms)."
+            )
             return [Caveat("untraced_slower", text)]
         return []
     if factor >= _HARDLY:

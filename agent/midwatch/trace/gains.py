@@ -11,7 +11,7 @@ from midwatch.trace.replay import Cut, replay
 from midwatch.trace.untraced import correct
 
 _FEWEST = 3
-"""Requests of a route whose median is set beside the untraced one."""
+"""Requests whose median is set beside the untraced one."""
 MOST = 16
 """Requests replayed for one cause; the median of so many does not move much with more."""
 
@@ -19,12 +19,12 @@ MOST = 16
 class Gains:
     """What requests would gain. A replay runs with the profiler's cost taken out, so that it gives untraced times."""
 
-    def __init__(self, plans: Sequence[Plan], untraced_p50_ms: float | None, route: str = "") -> None:
-        """Take all plans, and the untraced latency of one route ("": of all requests) where it is known."""
+    def __init__(self, plans: Sequence[Plan], usual: Collection[int], untraced_p50_ms: float | None) -> None:
+        """Take all plans, the indexes of usual requests, and the untraced latency of those where it is known."""
         self._plans = {plan.request.index: plan for plan in plans}
-        usual = [p.request.index for p in plans if not route or p.request.route == route]
-        known = untraced_p50_ms is not None and untraced_p50_ms > 0 and len(usual) >= _FEWEST
-        sample = [self._plans[i] for i in _spread(usual if known else list(self._plans))]
+        self._usual = [index for index in self._plans if index in usual] or list(self._plans)
+        known = untraced_p50_ms is not None and untraced_p50_ms > 0 and len(self._usual) >= _FEWEST
+        sample = [self._plans[i] for i in _spread(self._usual)]
         self._as = correct(sample, untraced_p50_ms * 1e6 if untraced_p50_ms and known else None)
         self._base = {plan.request.index: self._replay(plan.request.index) for plan in sample}
         self.known = self._as.known
@@ -45,7 +45,7 @@ class Gains:
 
     def launched_at_once(self) -> tuple[float, float]:
         """Median gain when each run of launches is one, and what is left of the request; traced milliseconds."""
-        chosen = [i for i in _spread(list(self._plans)) if self._plans[i].items]
+        chosen = [i for i in _spread(self._usual) if self._plans[i].items]
         if not chosen:
             return 0.0, 0.0
         gain = self._median({i: self._replay(i, squeeze=squeezable(self._plans[i])) for i in chosen}) / self.factor

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from midwatch.trace.spans import RequestSpan, Spans, find_spans
 from midwatch.trace.threads import Threads, map_threads
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scene:
     """One trace, ready for questions."""
 
@@ -47,6 +49,20 @@ class Scene:
             first, last = np.searchsorted(runtime.start, [part.start, part.end], side="left").tolist()
             found.append(first + np.flatnonzero(np.isin(runtime.lane[first:last], part.lanes)))
         return np.unique(np.concatenate(found)) if found else NONE
+
+    @cached_property
+    def main(self) -> tuple[RequestSpan, ...]:
+        """The fair requests of the route that most time goes to, of those that use the device where some do.
+
+        A median over the requests of several routes says nothing of any of them.
+        """
+        fair = self.spans.fair
+        launching = tuple(r for r in fair if bool(self.links.launches[self.runtime_of(r)].any()))
+        spent: Counter[str] = Counter()
+        for request in launching or fair:
+            spent[request.route] += request.wall
+        route = max(spent, key=lambda route: spent[route], default="")
+        return tuple(r for r in launching or fair if r.route == route)
 
     def complete(self, request: RequestSpan) -> bool:
         """True where every launch of the request has its kernels in the trace, so that idle time may be claimed."""

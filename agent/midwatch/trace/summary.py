@@ -61,8 +61,8 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
     waits = find_waits(scene)
     pauses = find_pauses(scene)
     plans = _plans(scene, waits)
-    route = trace.tracks.capture.route if untraced_p50_ms is None and trace.tracks is not None else ""
-    gains = Gains(plans, untraced, route)
+    usual = {request.index for request in scene.main}
+    gains = Gains(plans, usual, untraced)
     pieces = adopt(
         [
             piece
@@ -72,8 +72,8 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
         ]
     )
     whole = scene.spans.whole
-    p50 = statistics.median(r.wall for r in scene.spans.fair) / 1e6 if whole else 0.0
-    launched = [plan for plan in plans if plan.items]
+    p50 = statistics.median(r.wall for r in scene.main) / 1e6 if scene.main else 0.0
+    launched = [plan for plan in plans if plan.items and plan.request.index in usual]
     at_once, left = gains.launched_at_once() if launched else (0.0, 0.0)
     slowest = max(scene.spans.fair, key=lambda r: r.wall, default=None)
     return TraceSummary(
@@ -85,7 +85,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
             start_unix_ns=trace.base_ns + trace.origin_ns + scene.window[0],
             duration_ms=(scene.window[1] - scene.window[0]) / 1e6,
             basis=scene.spans.basis,
-            requests=len(whole),
+            requests=len(scene.spans.fair),
             requests_cut=len(scene.spans.requests) - len(whole),
             lanes=_lanes(scene),
             untraced_factor=gains.factor,
@@ -130,11 +130,14 @@ def _plans(scene: Scene, waits: list[Wait]) -> list[Plan]:
 
 
 def _ledger_p50(scene: Scene) -> float | None:
-    """Untraced latency of the capture's route, where the agent knows it well enough."""
+    """Untraced latency of the main route, where the agent knows it well enough: its baseline is of one route."""
     tracks = scene.trace.tracks
     if tracks is None or scene.spans.basis != "ledger" or tracks.capture.baseline.requests < _KNOWN_REQUESTS:
         return None
-    return tracks.capture.baseline.p50_ms or None
+    capture = tracks.capture
+    if capture.route and scene.main and scene.main[0].route != capture.route:
+        return None
+    return capture.baseline.p50_ms or None
 
 
 def _blocked(pieces: list[Piece]) -> dict[int, int]:

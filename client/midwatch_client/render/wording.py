@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from midwatch.model.finding import Finding, Verdict
 from midwatch.model.site import Site
 from midwatch.model.trace import DeviceFacts, TraceSummary
-from midwatch_server.diagnosis import Report
+from midwatch_server.diagnosis import Evidence, Report
 from midwatch_server.diagnosis.build import NOTE_SHARE
 from midwatch_server.diagnosis.words import ms, percent, plural
 
@@ -91,7 +91,9 @@ def _window(summary: TraceSummary) -> str:
         return f"{ms(window.duration_ms)}, no requests marked in it"
     name = NOUNS.get(window.basis, "request")
     cut = f", {window.requests_cut} cut at the edges" if window.requests_cut else ""
-    median = f"the median takes {ms(summary.request_p50_ms)} traced"
+    served = Evidence(summary=summary)
+    of = f" of {served.main[0].route}" if len(served.routes) > 1 else ""
+    median = f"the median{of} takes {ms(summary.request_p50_ms)} traced"
     if window.untraced_factor != 1.0:
         median += f", about {ms(summary.request_p50_ms * window.untraced_factor)} without the profiler"
     return f"{plural(window.requests, name)} in {ms(window.duration_ms)}{cut}; {median}"

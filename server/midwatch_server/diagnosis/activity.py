@@ -63,7 +63,7 @@ def activity(frames: tuple[Frame, ...], *, has_device: bool) -> Activity:
     names = [frame.callee for frame in frames[: depth + 1]]
     if names[-1] == "collect":
         return Activity.GC
-    if has_device and any(name in SYNCS for name in names):
+    if has_device and _waits_for_device(frames[: depth + 1]):
         return Activity.SYNC
     if names[0] in LOCKS:
         return Activity.LOCK
@@ -73,3 +73,13 @@ def activity(frames: tuple[Frame, ...], *, has_device: bool) -> Activity:
     if package == "torch" or names[0] in OPERATORS:
         return Activity.OPERATORS
     return Activity.PYTHON
+
+
+def _waits_for_device(frames: tuple[Frame, ...]) -> bool:
+    """Return whether the innermost frame calls what waits, or torch's own function for it is under way.
+
+    A tensor's methods are written in C and leave no frame: one above the call means that ``self.item(x)`` is a module.
+    """
+    return frames[0].callee in SYNCS or any(
+        frame.function.rpartition(".")[2] in SYNCS and frame.module.partition(".")[0] == "torch" for frame in frames
+    )

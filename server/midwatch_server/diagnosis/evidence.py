@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,9 +45,40 @@ class Evidence:
     @property
     def usual_count(self) -> int:
         """How many requests of the window are usual ones; of a window with many, only some are kept as facts."""
+        return self._estimated(self.usual)
+
+    @cached_property
+    def main(self) -> tuple[RequestFacts, ...]:
+        """The usual requests of the route that most of their time goes to: a median over several routes says nothing.
+
+        Medians and shares of "the request" are theirs.
+        """
+        spent: dict[str, float] = defaultdict(float)
+        for facts in self.usual:
+            spent[facts.route] += facts.wall_ms
+        route = max(spent, key=lambda route: spent[route], default="")
+        return tuple(facts for facts in self.usual if facts.route == route)
+
+    @property
+    def routes(self) -> frozenset[str]:
+        """All routes of the window."""
+        return frozenset(facts.route for facts in self.summary.requests) if self.summary else frozenset()
+
+    def recurs(self, affected: int, request_ms: float, share: float) -> bool:
+        """Return whether ``affected`` requests of ``request_ms`` are at least ``share`` of their like.
+
+        Those much shorter than a request of the main route belong to another one, and are set beside all requests.
+        """
+        if self.summary is None:
+            return False
+        like = self._estimated(self.main) if 2 * request_ms >= self.wall_ms() else self.summary.window.requests
+        return affected >= share * like
+
+    def _estimated(self, some: tuple[RequestFacts, ...]) -> int:
+        """Return how many requests of the window ``some`` of the kept ones stand for."""
         if self.summary is None or not self.summary.requests:
             return 1
-        return max(round(self.summary.window.requests * len(self.usual) / len(self.summary.requests)), 1)
+        return max(round(self.summary.window.requests * len(some) / len(self.summary.requests)), 1)
 
     @property
     def factor(self) -> float:
@@ -95,14 +127,24 @@ class Evidence:
         """What the figures of the window refer to: ``request``, ``step`` or ``window``."""
         return NOUNS.get(self.summary.window.basis, "request") if self.summary else "request"
 
-    def per(self, affected: int) -> str:
-        """Say in how many of the requests: ``in every request``, ``in 1 of 16 requests``, ``in this window``."""
+    def per(self, affected: int, starts_ms: tuple[float, ...] = ()) -> str:
+        """Say in how many of the requests: ``in every request``, ``in 1 of 16 requests``, ``in this window``.
+
+        ``starts_ms`` are moments inside them: where several routes are served, and all fall into one, it is named.
+        """
         whole = self.summary.window.requests if self.summary else 1
         if self.noun == "window":
             return "in this window"
+        of = ""
+        if self.summary is not None and len(self.routes) > 1:
+            hit = {facts.route for facts in self.summary.requests if _holds(facts, starts_ms)}
+            if len(hit) == 1:
+                route = hit.pop()
+                whole = self._estimated(tuple(facts for facts in self.summary.requests if facts.route == route))
+                of = f" of {route}"
         if affected >= whole:
-            return f"in every {self.noun}" if whole > 1 else f"in the {self.noun}"
-        return f"in {affected} of {whole} {self.noun}s"
+            return f"in every {self.noun}{of}" if whole > 1 else f"in the {self.noun}{of}"
+        return f"in {affected} of {whole} {self.noun}s{of}"
 
     def wall_ms(self, starts_ms: tuple[float, ...] = (), affected: int = 0) -> float:
         """Return the untraced wall time of the affected requests, in milliseconds.
@@ -128,15 +170,15 @@ class Evidence:
 
     def busy_share(self) -> float:
         """Return the share of a usual request in which a device works, 0 to 1: by the medians of both."""
-        return self._share([facts.device_busy_ms for facts in self.usual])
+        return self._share([facts.device_busy_ms for facts in self.main])
 
     def wait_share(self) -> float:
         """Return the share of a usual request in which its host waits for the device, 0 to 1."""
-        return self._share([facts.wait_ms for facts in self.usual])
+        return self._share([facts.wait_ms for facts in self.main])
 
     def _usual_wall_ms(self) -> float:
-        if self.usual:
-            return statistics.median(facts.wall_ms for facts in self.usual)
+        if self.main:
+            return statistics.median(facts.wall_ms for facts in self.main)
         return self.summary.request_p50_ms if self.summary else 0.0
 
     def _share(self, parts_ms: list[float]) -> float:
@@ -145,9 +187,9 @@ class Evidence:
 
     def median_request(self) -> RequestFacts | None:
         """Return the facts of the request whose wall time is the median, None where there are none."""
-        if not self.usual:
+        if not self.main:
             return None
-        ranked = sorted(self.usual, key=lambda facts: facts.wall_ms)
+        ranked = sorted(self.main, key=lambda facts: facts.wall_ms)
         return ranked[(len(ranked) - 1) // 2]
 
 

@@ -2,9 +2,9 @@
 
 A finding is what would gain at least `NOTE_SHARE` of the affected request, with a confidence of `MIN_CONFIDENCE`; for a
 spike it must also explain at least `MIN_EXPLAINED` of the overrun, and in a window it must recur or be worth it: what
-fewer than `RARE` of the requests have counts where it makes them stand out, `REMARKABLE` times as long as the median.
-The rest are notes, as far as they are worth a line. Findings are ranked by what they would gain an affected request,
-then by what they cost it; notes by what they cost.
+fewer than `RARE` of the requests of its route have counts where it makes them stand out, `REMARKABLE` times as long as
+the median. The rest are notes, as far as they are worth a line. Findings are ranked by what they would gain an affected
+request, then by what they cost it; notes by what they cost.
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ def _matters(finding: Finding, evidence: Evidence) -> bool:
         return False
     if evidence.summary is None:
         return finding.share_of_overrun >= MIN_EXPLAINED
-    recurs = finding.requests_affected >= RARE * evidence.summary.window.requests
-    return recurs or request_ms >= REMARKABLE * evidence.wall_ms()
+    return evidence.recurs(finding.requests_affected, request_ms, RARE) or request_ms >= REMARKABLE * evidence.wall_ms()
 
 
 def _worth_a_line(notes: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -91,7 +91,7 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
     idle = "the device idles" if gap.device else "no operator runs"
     return window_finding(
         Kind.HOST_GAP,
-        f"{_doing(gap)} for {ms(cost)} {evidence.per(gap.requests_affected)} while {idle}",
+        f"{_doing(gap)} for {ms(cost)} {evidence.per(gap.requests_affected, gap.starts_ms)} while {idle}",
         site=gap.site,
         cost_ms=cost,
         gain_ms=gap.recoverable_ms,

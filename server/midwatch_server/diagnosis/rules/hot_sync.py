@@ -20,7 +20,7 @@ from midwatch.model.site import Site
 from midwatch.model.trace import WaitFacts
 
 from midwatch_server.diagnosis.account import Account, Claim
-from midwatch_server.diagnosis.activity import Activity
+from midwatch_server.diagnosis.activity import SYNCS, Activity
 from midwatch_server.diagnosis.build import NOTE_SHARE, spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
@@ -37,6 +37,9 @@ CALLS = {
     "other": "A call that waits for the device",
 }
 """The subject of the title where the call itself is not known by name."""
+
+COPYING = frozenset({"to", "cuda", "copy_", "empty_cache"})
+"""Calls that may wait for the device, too, and are known to where a wait was recorded."""
 
 MEASURE = "The median latency, and the wait at this line in a new window: it should be gone"
 
@@ -88,7 +91,9 @@ class HotSync:
 
 
 def _subject(cause: str, site: Site | None) -> str:
-    return method(site.callee) if site is not None and site.callee else CALLS.get(cause, CALLS["other"])
+    if site is not None and site.callee in SYNCS | COPYING:
+        return method(site.callee)
+    return CALLS.get(cause, CALLS["other"])
 
 
 def _advice(cause: str) -> tuple[Advice, ...]:
@@ -101,11 +106,12 @@ def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
     known = not evidence.device_lane_missing
     gain = evidence.untraced(wait.recoverable_ms) if known else 0.0
     where = f" in {place(wait.site)}" if wait.site else ""
-    more = f"{plural(wait.launches_after, 'launch')} follow" if wait.launches_after else "more device work follows"
+    after = round(wait.launches_after)
+    more = f"{plural(after, 'launch')} follow{'s' if after == 1 else ''}" if after else "more device work follows"
     return window_finding(
         Kind.HOT_SYNC,
         f"{_subject(wait.cause, wait.site)}{where} makes the host wait {ms(cost)} "
-        f"{evidence.per(wait.requests_affected)} while {more}",
+        f"{evidence.per(wait.requests_affected, wait.starts_ms)} while {more}",
         site=wait.site,
         cost_ms=cost,
         gain_ms=gain,

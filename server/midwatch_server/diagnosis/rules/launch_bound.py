@@ -84,7 +84,12 @@ class LaunchBound:
             Kind.LAUNCH_BOUND,
             f"{count(launch.per_request)} launches of mostly tiny kernels {evidence.per(whole)}"
             + (f", most of them from {place(launch.site)}," if launch.site else "")
-            + f" leave the device idle for {ms(idle)} of {ms(wall)}",
+            + f" leave the device idle for {ms(idle)} of {ms(wall)}"
+            + (
+                f"; issued at once they gain {ms(gain - claimed)} beside the {ms(claimed)} of the waits"
+                if claimed
+                else ""
+            ),
             site=launch.site,
             cost_ms=idle,
             gain_ms=gain - claimed,
