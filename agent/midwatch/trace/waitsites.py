@@ -66,9 +66,10 @@ def _inside(scene: Scene, wait: Wait) -> Votes:
 
 
 def _just_before(scene: Scene, wait: Wait, idle_since: int) -> Votes:
-    return scene.sites.seen(
-        scene.threads.native.get(wait.lane, 0), max(wait.start - _SLACK_NS, idle_since), wait.start - 1
-    )
+    """Only a call that is known to wait counts: other lines ran there, too."""
+    thread = scene.threads.native.get(wait.lane, 0)
+    seen = scene.sites.seen(thread, max(wait.start - _SLACK_NS, idle_since), wait.start - 1)
+    return Counter({site: n for site, n in seen.items() if site.callee in SYNCING.get(wait.cause, ())})
 
 
 def _pool(votes: Iterable[tuple[Hashable, Votes]]) -> dict[Hashable, Votes]:
@@ -105,12 +106,15 @@ class _Around:
             self._working[lane] = rows[links.works[rows] > 0]
 
     def of(self, wait: Wait) -> tuple[int, int]:
-        """Names of the work launched last before the wait and first after it, by number; -1 for none."""
+        """Names of the work launched last before the wait and first after it, by number; -1 for none.
+
+        What follows the hand-over of a result belongs to another request.
+        """
         rows = self._working[wait.lane]
         starts = self._scene.trace.runtime.start[rows]
         return (
             self._name(rows, int(np.searchsorted(starts, wait.start, side="left")) - 1),
-            self._name(rows, int(np.searchsorted(starts, wait.end, side="left"))),
+            self._name(rows, int(np.searchsorted(starts, wait.end, side="left"))) if wait.followed else -1,
         )
 
     def _name(self, rows: Ints, position: int) -> int:

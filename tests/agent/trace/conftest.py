@@ -84,6 +84,7 @@ class Agent:
     thread: int = MAIN
     baseline: Baseline = Baseline()
     base_ns: int = BASE_NS
+    route: str = ""
     requests: list[RequestRecord] = field(default_factory=list)
     units: list[UnitRecord] = field(default_factory=list)
     gc: list[GcPause] = field(default_factory=list)
@@ -92,18 +93,18 @@ class Agent:
     _stacks: dict[tuple[int, ...], int] = field(default_factory=dict)
     _samples: list[SampleRow] = field(default_factory=list)
 
-    def request(self, start: float, end: float, thread: int = MAIN, **more: Any) -> None:
+    def request(self, start: float, end: float, thread: int = MAIN, route: str = "GET /", **more: Any) -> None:
         number = len(self.requests)
-        self.requests.append(RequestRecord(number, "GET /", self.unix(start), nanos(end - start), thread, **more))
+        self.requests.append(RequestRecord(number, route, self.unix(start), nanos(end - start), thread, **more))
 
     def unit(self, start: float, end: float, thread: int, requests: int = 1) -> None:
         number = len(self.units)
         self.units.append(UnitRecord(number, "Model", self.unix(start), nanos(end - start), thread, requests=requests))
 
-    def sample(self, at: float, weight: float, frames: Iterable[Frame], thread: int = MAIN) -> None:
+    def sample(self, at: float, weight: float, frames: Iterable[Frame], thread: int = MAIN, late: float = 0.0) -> None:
         stack = tuple(self._frames.setdefault(frame, len(self._frames)) for frame in frames)
         number = self._stacks.setdefault(stack, len(self._stacks))
-        self._samples.append(SampleRow(self.unix(at), thread, number, nanos(weight)))
+        self._samples.append(SampleRow(self.unix(at), thread, number, nanos(weight), nanos(late)))
 
     def pause(self, start: float, end: float, frames: tuple[Frame, ...] = ()) -> None:
         self.gc.append(GcPause(self.unix(start), nanos(end - start), 2, 7, MAIN, 0, bool(frames), frames))
@@ -115,7 +116,13 @@ class Agent:
     def tracks(self) -> Tracks:
         start, end = self.window
         capture = Capture(
-            "c", "demand", "done", start_unix_ns=self.unix(start), end_unix_ns=self.unix(end), baseline=self.baseline
+            "c",
+            "demand",
+            "done",
+            route=self.route,
+            start_unix_ns=self.unix(start),
+            end_unix_ns=self.unix(end),
+            baseline=self.baseline,
         )
         return Tracks(
             resource=Resource("a", "service", torch="2.13.0"),

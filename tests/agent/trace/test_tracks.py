@@ -56,6 +56,77 @@ def test_a_wait_gets_the_line_that_a_sample_saw(machine, make_agent, tmp_path):
     assert site.callee == "item"
 
 
+def test_a_sample_taken_after_the_wait_is_no_witness_of_it(machine, make_agent, tmp_path):
+    agent = make_agent((0.0, 10_000.0))
+    for _ in range(4):
+        start = machine.clock
+        machine.kernel(800)
+        machine.read()
+        machine.kernel(20)
+        agent.sample(machine.clock + 30, machine.clock + 30 - start, (RULES, HANDLER))
+        machine.think(60)
+        machine.read(4096)
+        agent.request(start, machine.clock)
+    summary = summarise(machine.lanes.write(tmp_path, agent.tracks()))
+    assert [w.site for w in summary.waits] == [None, None]
+
+
+def test_of_two_waits_that_look_alike_each_has_the_line_at_its_place(machine, make_agent, tmp_path):
+    """A loss and a norm are read back one after the other, between equal kernels."""
+    norm = Frame("app/metrics.py", 55, "norm", "app.metrics", "item")
+    agent = make_agent((0.0, 50_000.0))
+    for number in range(6):
+        start = machine.clock
+        for at, frame in ((0, METRIC), (3, norm)):
+            machine.kernel(800)
+            if number == at:
+                agent.sample(machine.clock + 400, 400, (frame, HANDLER))
+            machine.read()
+        machine.kernel(800)
+        machine.read(4096)
+        agent.request(start, machine.clock)
+    waits = [w for w in summarise(machine.lanes.write(tmp_path, agent.tracks())).waits if w.cause == "item"]
+    assert sorted((w.site.line, w.count) for w in waits) == [(41, 6), (55, 6)]
+
+
+def test_a_gap_seen_only_at_its_end_names_what_was_around_it_and_no_line(machine, make_agent, tmp_path):
+    """The sampler was due early in the gap and came when the next call let go of the interpreter."""
+    ends = (
+        Frame("app/serve.py", 23, "rank", "app.serve", "to"),
+        Frame("app/model.py", 9, "forward", "app.model", "mm"),
+    )
+    agent = make_agent((0.0, 60_000.0))
+    for number in range(6):
+        start = machine.clock
+        machine.kernel(3, "before")
+        machine.think(3000)
+        end = ends[number % 2]
+        agent.sample(machine.clock + 20, 3500, (end, HANDLER) if end.function != "rank" else (end,), late=2500)
+        machine.kernel(3, "after")
+        machine.think(300)
+        machine.read(4096)
+        agent.request(start, machine.clock)
+        machine.think(400)
+    gap = max(summarise(machine.lanes.write(tmp_path, agent.tracks())).gaps, key=lambda gap: gap.total_ms)
+    assert (gap.host, gap.count, gap.site.function, gap.site.exact) == ("python", 6, "rank", False)
+
+
+def test_routes_are_not_mixed_in_one_median(machine, make_agent, tmp_path):
+    """Many short requests beside a few long ones: figures are of those that most time goes to."""
+    agent = make_agent((0.0, 100_000.0), baseline=Baseline(requests=500, p50_ms=0.05))
+    for number in range(40):
+        start = machine.clock
+        machine.kernel(2000 if number % 5 == 0 else 20)
+        machine.read(4096)
+        agent.request(start, machine.clock, route="POST /rank" if number % 5 == 0 else "GET /items")
+        machine.think(30)
+    agent.route = "GET /items"
+    summary = summarise(machine.lanes.write(tmp_path, agent.tracks()))
+    assert summary.request_p50_ms == pytest.approx(2.0, abs=0.1)
+    assert summary.window.untraced_factor > 0.9
+    assert "untraced_factor" not in [c.code for c in summary.window.caveats]
+
+
 def test_the_innermost_line_of_the_service_s_own_and_never_a_library_s(machine, make_agent, tmp_path):
     agent = make_agent((0.0, 5_000.0))
     machine.kernel(800)

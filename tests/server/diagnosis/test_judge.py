@@ -84,3 +84,29 @@ def test_each_rule_has_a_docstring_with_its_source():
         text = sys.modules[type(rule).__module__].__doc__
         assert f"``{rule.kind.value}``" in text
         assert "Source" in text, rule.kind
+
+
+def test_what_all_requests_of_the_main_route_have_recurs_though_another_route_has_more(make):
+    window = make.window(requests=10, waits=(WaitFacts("item", "cudaStreamSynchronize", 4, 12.0, 3.0, 4, 3.0, 3.0),))
+    requests = [dataclasses.replace(r, route="/rank" if i < 4 else "/items") for i, r in enumerate(window.requests)]
+    short = [r if i < 4 else dataclasses.replace(r, wall_ms=1.0, device_busy_ms=0.4) for i, r in enumerate(requests)]
+    many = dataclasses.replace(window.window, requests=100)
+    starts = tuple(r.start_ms + 1 for r in short[:4])
+    waits = (dataclasses.replace(window.waits[0], requests_affected=40, starts_ms=starts),)
+    summary = dataclasses.replace(window, requests=tuple(short), window=many, waits=waits)
+    (finding,) = diagnose(Evidence(summary=summary)).findings
+    assert finding.title.endswith("in every request of /rank while more device work follows")
+    assert finding.share_of_request == 0.3
+
+
+def test_a_hiccup_of_a_short_request_of_another_route_is_a_note(make):
+    window = make.window(requests=10)
+    requests = tuple(
+        r if i < 3 else dataclasses.replace(r, route="/items", wall_ms=1.4, device_busy_ms=0.0, launches=0)
+        for i, r in enumerate(window.requests)
+    )
+    hiccup = dataclasses.replace(gap("load", 0.9, 0.9), requests_affected=1, starts_ms=(requests[5].start_ms + 0.1,))
+    diagnosis = diagnose(Evidence(summary=dataclasses.replace(window, requests=requests, gaps=(hiccup,))))
+    assert diagnosis.findings == ()
+    (note,) = diagnosis.notes
+    assert "in 1 of 7 requests of /items" in note.title

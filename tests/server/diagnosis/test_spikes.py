@@ -109,6 +109,22 @@ def test_blocking_calls_and_python_are_told_apart(make, callee, title):
     assert (finding.kind, finding.title) == (Kind.HOST_GAP, title)
 
 
+def test_a_module_that_is_named_item_reads_nothing_back(make):
+    """``self.item(items)`` stands below torch's frames; a tensor's own ``item`` has none."""
+    inside = make.frame("Module._call_impl", 1, "forward_call", "torch.nn.modules.module")
+    linear = make.frame("Linear.forward", 5, "linear", "torch.nn.modules.linear")
+    spike = make.spike(500, samples=make.samples(100, 500, linear, inside, make.frame("rank", 41, "item")))
+    diagnosis = judge(dataclasses.replace(spike, has_device=True))
+    assert Kind.HOT_SYNC not in {finding.kind for finding in (*diagnosis.findings, *diagnosis.notes)}
+
+
+def test_torch_s_own_synchronize_is_a_sync(make):
+    inside = make.frame("synchronize", 1, "_cuda_synchronize", "torch.cuda")
+    spike = make.spike(500, samples=make.samples(100, 500, inside, make.frame("settle", 14, "synchronize")))
+    (finding,) = judge(dataclasses.replace(spike, has_device=True)).findings
+    assert (finding.kind, finding.site.line) == (Kind.HOT_SYNC, 14)
+
+
 def test_a_sync_is_only_named_where_a_device_is_and_promises_no_gain(make):
     work = make.samples(100, 400, make.frame("record", 41, "item"))
     after = make.samples(400, 430, make.frame("reply", 9))
