@@ -12,14 +12,15 @@ from midwatch_client.commands.run import ATTACH, environment
 pytestmark = pytest.mark.process
 
 
-def run(*command: str, **extra: str) -> subprocess.CompletedProcess:
+def run(*command: str, first: Path | None = None) -> subprocess.CompletedProcess:
+    first_on_path = {"PYTHONPATH": os.pathsep.join([str(first), os.environ.get("PYTHONPATH", "")])} if first else {}
     return subprocess.run(
         [sys.executable, "-m", "midwatch_client", "run", "--service", "shop", "--", *command],
         check=False,
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "MIDWATCH_ENABLED": "0", **extra},
+        env={**os.environ, "MIDWATCH_ENABLED": "0", **first_on_path},
     )
 
 
@@ -58,12 +59,12 @@ def test_the_hosts_own_sitecustomize_still_runs(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.host_was_here = __file__\n")
     script = "import sys; print(host_was_here, sys.modules['sitecustomize'].__file__, 'midwatch.auto' in sys.modules)"
     own = str(tmp_path / "sitecustomize.py")
-    assert run(sys.executable, "-c", script, PYTHONPATH=str(tmp_path)).stdout == f"{own} {own} True\n"
+    assert run(sys.executable, "-c", script, first=tmp_path).stdout == f"{own} {own} True\n"
 
 
 def test_a_broken_sitecustomize_of_the_host_does_not_keep_the_agent_out(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("raise RuntimeError('broken')\n")
-    done = run(sys.executable, "-c", "import sys; print('midwatch.auto' in sys.modules)", PYTHONPATH=str(tmp_path))
+    done = run(sys.executable, "-c", "import sys; print('midwatch.auto' in sys.modules)", first=tmp_path)
     assert done.stdout == "True\n"
     assert "broken" in done.stderr
 
@@ -72,7 +73,7 @@ def test_a_python_without_midwatch_serves_all_the_same(tmp_path: Path):
     # -I would drop the hook as well; a foreign environment is one whose site-packages hold no midwatch.
     blocker = "import sys\nsys.modules['midwatch'] = None\n"
     (tmp_path / "sitecustomize.py").write_text(blocker)
-    done = run(sys.executable, "-c", "print('served')", PYTHONPATH=str(tmp_path))
+    done = run(sys.executable, "-c", "print('served')", first=tmp_path)
     assert (done.returncode, done.stdout) == (0, "served\n")
     assert "runs without the agent" in done.stderr
     assert len(done.stderr.splitlines()) == 1

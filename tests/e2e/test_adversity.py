@@ -1,5 +1,6 @@
 """What must not hurt the service, and what must not be lost: no collector, no grpc, forks, other profilers, kill -9."""
 
+import os
 import signal
 import sqlite3
 import sys
@@ -25,7 +26,8 @@ def test_an_environment_without_grpc(world, tmp_path: Path):
     broken = tmp_path / "path" / "grpc"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise ImportError('no grpc in this environment')\n")
-    service = world.service("spiky.py", "--report", world.report_path, PYTHONPATH=str(broken.parent))
+    path = os.pathsep.join([str(broken.parent), os.environ.get("PYTHONPATH", "")])
+    service = world.service("spiky.py", "--report", world.report_path, PYTHONPATH=path)
     (line,) = world.eventually("the status names grpc", lambda: world.off("grpc"))
     assert "\n" not in line
     report = world.report(service)

@@ -48,7 +48,7 @@ def test_without_what_it_needs_the_demo_says_what_to_install(tmp_path):
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "midwatch: the demo needs uvicorn; install with: pip install 'midwatch[demo]' torch\n"
