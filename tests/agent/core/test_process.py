@@ -51,7 +51,7 @@ def run(tmp_path):
         done = subprocess.run(
             [sys.executable, str(path)],
             env={
-                **{name: value for name, value in os.environ.items() if not name.startswith("MIDWATCH_")},
+                **{name: value for name, value in os.environ.items() if not name.startswith(("MIDWATCH_", "KINETO_"))},
                 "MIDWATCH_STATE_DIR": str(tmp_path / "state"),
                 "MIDWATCH_COLLECTOR": "127.0.0.1:9",
                 **environ,
