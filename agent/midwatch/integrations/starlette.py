@@ -8,9 +8,9 @@ from typing import Any
 
 from midwatch.guard import guard
 from midwatch.integrations import asgi
-from midwatch.integrations.base import Patches
 from midwatch.integrations.imports import ImportHooks
 from midwatch.model.status import Part
+from midwatch.patches import Patches
 
 _PREFIX = "midwatch.prefix"
 

@@ -64,6 +64,14 @@ class LeaveHook(_Hook):
             _resume_dynamo(prior)
 
 
+def _inert(_hook: _Hook, *_call: Any) -> None:
+    """What Dynamo puts into a graph in the place of a hook."""
+
+
+for _method in (EnterHook.__call__, LeaveHook.__call__):
+    vars(_method)["_torchdynamo_inline"] = _inert
+
+
 def dynamo_must_skip() -> None:
     """Have Dynamo leave the two hooks alone; call it once `torch._dynamo` is imported.
 

@@ -11,12 +11,15 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
 from midwatch.model.status import Part
+from midwatch.requests.handsoff import HandsOff
 from midwatch.requests.hooks import EnterHook, LeaveHook, dynamo_must_skip
 from midwatch.requests.units import Units, name_of
 from midwatch.watch.frames import current_frames
@@ -38,9 +41,9 @@ class Roots:
         self._enter = EnterHook(units)
         self._leave = LeaveHook(units)
         self._lock = threading.Lock()
-        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
         self._names: dict[str, None] = {}
-        self._handles: list[Any] = []
+        self._hands_off = HandsOff(self.without_hooks)
         self._global: Any = None
         self._call_code: Any = None
         self._armed_ns = 0
@@ -55,6 +58,7 @@ class Roots:
             return
         self._call_code = module.Module._call_impl.__code__  # noqa: SLF001 - the frame that every call has
         self._detail = "no root module has been called yet"
+        self._hands_off.start()
         if "torch._dynamo" in sys.modules:
             self.dynamo_imported()
         else:
@@ -64,10 +68,11 @@ class Roots:
         """Take all hooks away."""
         self._disarm()
         with self._lock:
-            handles, self._handles = self._handles, []
+            hooked = list(self._known.values())
             self._known.clear()
-        for handle in handles:
-            handle.remove()
+        for handles in hooked:
+            _remove(handles)
+        self._hands_off.stop()
         self._call_code = None
 
     def status(self) -> Part:
@@ -104,13 +109,32 @@ class Roots:
             if len(self._known) >= _MAX_ROOTS:
                 self._fragmented = True
             else:
-                self._known.add(module)
+                # The class's methods: scripted modules refuse their own, although their hooks are called.
+                base = sys.modules["torch.nn.modules.module"].Module
+                self._known[module] = (
+                    base.register_forward_pre_hook(module, self._enter, with_kwargs=True),
+                    base.register_forward_hook(module, self._leave, always_call=True),
+                )
                 self._names[name_of(module)] = None
-                self._handles.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
-                self._handles.append(module.register_forward_hook(self._leave, always_call=True))
                 return True
         self.stop()
         return False
+
+    @contextmanager
+    def without_hooks(self, modules: Iterable[Any]) -> Iterator[None]:
+        """Take the hooks of ``modules`` away for as long as the block lasts."""
+        released = []
+        with guard.at("roots.release"), self._lock:
+            for module in modules:
+                handles = self._known.pop(module, None)
+                if handles is not None:
+                    _remove(handles)
+                    released.append(module)
+        try:
+            yield
+        finally:
+            for module in released:
+                guard.call("roots.adopt", self.adopt, module, default=False)
 
     def _arm(self) -> None:
         register = sys.modules["torch.nn.modules.module"].register_module_forward_pre_hook
@@ -160,3 +184,8 @@ class Roots:
                 if root is not None:
                     self.adopt(root)
             time.sleep(0)
+
+
+def _remove(handles: tuple[Any, Any]) -> None:
+    for handle in handles:
+        handle.remove()

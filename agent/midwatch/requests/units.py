@@ -20,6 +20,7 @@ from midwatch.requests.workload import describe
 _MAX_FINISHED = 16_384
 _MANY = 20
 _LONG_NS = 5_000_000_000
+_SCRIPTED = frozenset({"RecursiveScriptModule", "TopLevelTracedModule"})
 
 
 class Unit:
@@ -166,8 +167,13 @@ class Units:
 
 
 def name_of(module: Any) -> str:
-    """Return the class name of a module, of the one inside where `torch.compile` has wrapped it."""
-    return type(getattr(module, "_orig_mod", module)).__name__
+    """Return the class name of a module, of the one inside where torch has wrapped it."""
+    name = type(module).__name__
+    if name == "OptimizedModule":
+        return type(module._orig_mod).__name__  # noqa: SLF001 - there is no public way
+    if name in _SCRIPTED:
+        return str(module.original_name)
+    return name
 
 
 def _tracing() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,39 +18,46 @@ _texts: dict[tuple[Any, ...], str] = {}
 
 def describe(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Workload:
     """Return the workload of a call: one text a tensor, ``float32[8,128]@cuda:0``; batch is the first dimension."""
-    tensors: list[Any] = []
-    _collect(args, tensors, 0)
-    if kwargs:
-        _collect(kwargs, tensors, 0)
-    if not tensors:
+    torch = sys.modules.get("torch")
+    if torch is None:
         return Workload()
-    shape = tensors[0].shape
-    first = shape[0] if len(shape) else 0
-    return Workload(inputs=tuple(_text(tensor) for tensor in tensors), batch=first if type(first) is int else 0)
+    found: list[tuple[Any, Any]] = []
+    _collect(args, found, 0, torch.Tensor)
+    if kwargs:
+        _collect(kwargs, found, 0, torch.Tensor)
+    if not found:
+        return Workload()
+    shape = found[0][1]
+    first = shape[0] if shape else 0
+    return Workload(inputs=tuple(_text(*one) for one in found), batch=first if type(first) is int else 0)
 
 
-def _collect(value: Any, found: list[Any], depth: int) -> None:
+def _collect(value: Any, found: list[tuple[Any, Any]], depth: int, tensor: type) -> None:
+    """Add each tensor in ``value`` with its shape. Nothing but tensors is touched: a proxy would record the touch."""
     if len(found) >= _MAX_INPUTS:
         return
-    kind = type(value)
-    if kind in (str, bytes, int, float, bool) or value is None:
+    if isinstance(value, tensor):
+        found.append((value, _shape(value)))
         return
     if isinstance(value, (tuple, list)):
         items: Any = value[:_MAX_ITEMS]
     elif isinstance(value, Mapping):
         items = list(value.values())[:_MAX_ITEMS]
     else:
-        # A tensor, or something like one: what counts is that it names its shape, dtype and device.
-        if hasattr(value, "dtype") and hasattr(value, "device") and hasattr(value, "shape"):
-            found.append(value)
         return
     if depth < _MAX_DEPTH:
         for item in items:
-            _collect(item, found, depth + 1)
+            _collect(item, found, depth + 1, tensor)
 
 
-def _text(tensor: Any) -> str:
-    shape = tuple(tensor.shape)
+def _shape(tensor: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(tensor.shape)
+    except RuntimeError:  # a nested tensor, whose rows differ in length
+        return (tensor.size(0), "?")
+
+
+def _text(tensor: Any, shape: tuple[Any, ...]) -> str:
     key = (tensor.dtype, shape, tensor.device)
     try:
         text = _texts.get(key)

@@ -7,6 +7,7 @@ import pickle
 import sys
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -245,6 +246,67 @@ class TestWhatPeopleDoToModules:
         assert "size" not in str(traced.graph)
         assert names(units) == []
 
+    @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+    def test_script(self, model, units):
+        units.drain()
+        scripted = torch.jit.script(model.first)
+        assert len(model._forward_pre_hooks) == 1
+        scripted(torch.zeros(1, 4))
+        assert names(units) == ["Inner"]
+        adopted = Inner()
+        adopted(torch.zeros(1, 4))
+        again = torch.jit.script(adopted)
+        assert torch.equal(again(torch.ones(1, 4)), adopted(torch.ones(1, 4)))
+        assert names(units) == ["Inner"] * 3
+        again.save(io.BytesIO())
+
+    def test_functions_that_take_no_hooks_see_none(self, model, roots):
+        seen = []
+
+        def no_hooks(modules, sample):
+            for module in modules:
+                seen.append(len(module._forward_pre_hooks) + len(module._forward_hooks))
+                module(sample)
+            return "graphed"
+
+        wrapped = roots._hands_off._wrapped(no_hooks)
+        assert wrapped((model,), torch.zeros(1, 4)) == "graphed"
+        assert seen == [0]
+        assert len(model._forward_pre_hooks) == len(model._forward_hooks) == 1
+
+    def test_their_wrappers_go_with_us(self, model, roots):
+        wrapped = torch.cuda.make_graphed_callables, torch.jit._recursive.create_script_module
+        assert all(hasattr(function, "__wrapped__") for function in wrapped)
+        roots.stop()
+        assert torch.cuda.make_graphed_callables is wrapped[0].__wrapped__
+        assert torch.jit._recursive.create_script_module is wrapped[1].__wrapped__
+
+    def test_fx(self, units, roots):
+        model = Inner()
+        model(torch.zeros(1, 4))
+        units.drain()
+
+        class Outer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = model
+
+            def forward(self, x):
+                return self.inner(x) + 1
+
+        graph = torch.fx.symbolic_trace(Outer())
+        assert [node.op for node in graph.graph.nodes].count("call_module") == 1
+        assert "getattr" not in graph.code
+        assert torch.equal(graph(torch.ones(1, 4)), model(torch.ones(1, 4)) + 1)
+
+    def test_a_model_that_is_deleted_is_freed_at_once(self, units, roots):
+        model = Ranker()
+        model(torch.zeros(1, 4))
+        units.drain()
+        gone = weakref.ref(model)
+        del model
+        assert gone() is None
+
 
 def compiled(model, counter):
     with warnings.catch_warnings():
@@ -289,6 +351,22 @@ class TestDynamo:
             called(torch.zeros(2, 4))
         assert names(units) == ["Ranker"] * 3
         assert (counter.frame_count, counter.op_count) == expected
+
+    def test_a_function_that_calls_a_root_is_one_graph_still(self, units, roots, counter):
+        model = Ranker()
+        roots.adopt(model)
+        function = torch.compile(lambda x: model(x) * 2, backend=counter, fullgraph=True)
+        expected = model(torch.ones(2, 4)) * 2
+        units.drain()
+        assert torch.equal(function(torch.ones(2, 4)), expected)
+        assert counter.frame_count == 1
+
+    @pytest.mark.parametrize("strict", [True, False])
+    def test_export(self, strict, roots):
+        model = Ranker()
+        roots.adopt(model)
+        program = torch.export.export(model, (torch.zeros(2, 4),), strict=strict)
+        assert torch.equal(program.module()(torch.ones(2, 4)), model(torch.ones(2, 4)))
 
     def test_a_root_is_found_on_the_stack_of_another_thread(self, clock, units, roots, counter):
         inside, leave = threading.Event(), threading.Event()

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from midwatch.requests.workload import describe
 
@@ -32,11 +33,29 @@ def test_equal_shapes_have_equal_keys():
     assert describe((torch.zeros(2),), {}).key != describe((torch.zeros(3),), {}).key
 
 
-def test_a_symbolic_size_is_a_question_mark():
-    class Symbolic:
-        shape = (object(), 4)
-        dtype = "torch.float32"
-        device = "cpu"
-        __hash__ = None
+def test_a_symbolic_size_is_a_question_mark_and_gets_no_guard():
+    from torch._dynamo.source import ConstantSource
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-    assert describe((Symbolic(),), {}).inputs == ("float32[?,4]@cpu",)
+    environment = ShapeEnv()
+    dynamic = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * 2)
+    fake = FakeTensorMode(shape_env=environment).from_tensor(
+        torch.zeros(3, 4), symbolic_context=dynamic, source=ConstantSource("x")
+    )
+    assert describe((fake,), {}).inputs == ("float32[?,?]@cpu",)
+    assert environment.guards == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_of_different_length_are_a_question_mark():
+    nested = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(3, 4)])
+    workload = describe((nested,), {})
+    assert (workload.inputs, workload.batch) == (("float32[2,?]@cpu",), 2)
+
+
+def test_a_proxy_is_not_touched():
+    graph = torch.fx.Graph()
+    proxy = torch.fx.Proxy(graph.placeholder("x"))
+    assert describe((proxy,), {"y": [proxy]}).inputs == ()
+    assert len(graph.nodes) == 1
