@@ -258,7 +258,7 @@ class TestWhatPeopleDoToModules:
         again = torch.jit.script(adopted)
         assert torch.equal(again(torch.ones(1, 4)), adopted(torch.ones(1, 4)))
         assert names(units) == ["Inner"] * 3
-        again.save(io.BytesIO())
+        torch.jit.save(again, io.BytesIO())
 
     def test_functions_that_take_no_hooks_see_none(self, model, roots):
         seen = []
