@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -129,6 +131,27 @@ def test_a_stage_starts_and_stops_processes_and_says_why_one_ended(tmp_path: Pat
         assert "nonsense" in said
     finally:
         stage.stop()
+    assert not listens(port)
+
+
+@pytest.mark.process
+def test_what_a_stage_started_ends_with_it_even_when_it_is_killed(tmp_path: Path):
+    script = (
+        "import pathlib, sys, time\n"
+        "from midwatch_client.demo.stage import Stage, free_port, listens\n"
+        "stage, port = Stage(pathlib.Path(sys.argv[1])), free_port()\n"
+        "stage.start('web', 'http.server', [str(port), '--bind', '127.0.0.1'])\n"
+        "stage.wait_for('web', lambda: listens(port))\n"
+        "print(port, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as demo:
+        port = int(demo.stdout.readline())
+        assert listens(port)
+        demo.kill()
+    until = time.monotonic() + 20
+    while listens(port) and time.monotonic() < until:
+        time.sleep(0.02)
     assert not listens(port)
 
 

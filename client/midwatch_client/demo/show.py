@@ -186,13 +186,14 @@ def _recorded_on_a_gpu(console: Console) -> None:
 
 @contextlib.contextmanager
 def _ended_by_term() -> Iterator[None]:
-    """Let SIGTERM end the demo as Ctrl-C does, so that its processes end with it."""
+    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does, so that its processes end in order."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -21,6 +21,14 @@ _START_S = 60.0
 _STOP_S = 8.0
 _POLL_S = 0.1
 
+# Run before the module itself: the kernel ends the process with the demo, however that ends (PR_SET_PDEATHSIG).
+_WITH_THE_DEMO = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 15)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.executable, [sys.executable, "-m", *sys.argv[2:]])
+"""
+
 
 def free_port(wanted: int = 0) -> int:
     """``wanted`` if it is free on loopback, else any free port."""
@@ -43,10 +51,13 @@ class Stage:
     def start(
         self, name: str, module: str, arguments: Sequence[str], environment: dict[str, str] | None = None
     ) -> None:
-        """Run ``python -m module``. It gets no Ctrl-C of the terminal: it is ended when its turn comes."""
+        """Run ``python -m module``. It gets no Ctrl-C of the terminal: it is ended when its turn comes.
+
+        To be called on the main thread, since the kernel ends the process with the thread that started it.
+        """
         with self._log(name).open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [sys.executable, "-c", _WITH_THE_DEMO, str(os.getpid()), module, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
