@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from midwatch.clock import Clock
 from midwatch.intake import Intake
+from midwatch.manners import GiveWay
 from midwatch.model.capture import Capture
 from midwatch.model.requests import RequestRecord, UnitRecord, Workload
 from midwatch.model.resource import Resource
@@ -154,7 +155,13 @@ class Evidence:
         seen = {mark.request_id for mark in marks}
         marks += [mark for mark in running if mark.request_id not in seen]
         intake = self.intake
-        return [] if intake is None else [intake.record(mark) for mark in marks]
+        records: list[RequestRecord] = []
+        if intake is not None:
+            give_way = GiveWay(self._clock)
+            for mark in marks:
+                give_way()
+                records.append(intake.record(mark))
+        return records
 
     def _units(self, start_ns: int, end_ns: int) -> tuple[UnitRecord, ...]:
         units = self._ledger.units.overlapping(Unit, start_ns, end_ns)

@@ -261,7 +261,7 @@ class Controller:
         if result.empty:
             self._send(tracks.capture, "", "")
             return False
-        write_tracks(tracks_path, tracks)
+        write_tracks(tracks_path, tracks, self._clock)
         self._send(tracks.capture, trace_path, tracks_path)
         return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from midwatch.clock import Clock
 from midwatch.drops import drops
 from midwatch.guard import guard
 from midwatch.lifecycle import Worker
+from midwatch.manners import GiveWay
 from midwatch.model.samples import LockWait
 from midwatch.model.site import Frame
 from midwatch.model.tracks import SampleRow, ThreadName
@@ -166,21 +168,24 @@ class SamplingRound:
     def result(self) -> WindowSamples:
         """Name everything that was seen. Called once, when no more turns are taken."""
         self._locks.finish()
-        table = _Table()
-        samples = tuple(
-            SampleRow(
-                unix_ns=self._clock.to_unix(row.at_ns),
-                thread_id=self._threads[row.ident].native_id,
-                stack=table.add(row.stack),
-                weight_ns=row.weight_ns,
-                late_ns=row.late_ns,
+        give_way = GiveWay(self._clock)
+        table = _Table(give_way)
+        samples = []
+        for row in self._rows:
+            give_way()
+            samples.append(
+                SampleRow(
+                    unix_ns=self._clock.to_unix(row.at_ns),
+                    thread_id=self._threads[row.ident].native_id,
+                    stack=table.add(row.stack),
+                    weight_ns=row.weight_ns,
+                    late_ns=row.late_ns,
+                )
             )
-            for row in self._rows
-        )
         return WindowSamples(
             frames=tuple(table.frames),
             stacks=tuple(table.stacks),
-            samples=samples,
+            samples=tuple(samples),
             locks=self._locks.between(0, sys.maxsize),
             threads=tuple(self._threads[ident] for ident in sorted(self._threads)),
         )
@@ -223,9 +228,10 @@ class SamplingRound:
 
 
 class _Table:
-    """Frames and stacks, each once."""
+    """Frames and stacks, each once. To name a new place is the dear part: ``give_way`` is called before each."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_way: Callable[[], None]) -> None:
+        self._give_way = give_way
         self.frames: list[Frame] = []
         self.stacks: list[tuple[int, ...]] = []
         self._spots: dict[Spot, int] = {}
@@ -243,5 +249,6 @@ class _Table:
         index = self._spots.get(spot)
         if index is None:
             index = self._spots[spot] = len(self.frames)
+            self._give_way()
             self.frames.append(spot.frame)
         return index

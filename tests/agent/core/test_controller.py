@@ -217,7 +217,7 @@ def test_a_trace_that_nobody_takes_is_removed(agent, serve_order, tmp_path):
 def test_whatever_goes_wrong_the_order_is_answered_and_the_session_closed(
     agent, serve_order, monkeypatch, swallowed, tmp_path
 ):
-    def full(path, tracks):
+    def full(path, tracks, clock):
         Path(path).write_text("half")
         raise OSError(28, "No space left on device")
 

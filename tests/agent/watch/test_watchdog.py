@@ -360,7 +360,11 @@ def alive():
     clock = SystemClock()
     tracker = Tracker(clock)
     dog = Watchdog(tracker, Stacks(), LockProbe(), clock)
+    turned = threading.Event()
+    turn = dog.turn
+    dog.turn = lambda: (turn(), turned.set())[0]
     dog.start()
+    assert turned.wait(10), "the watchdog never took its first turn"
     yield tracker, dog
     dog.stop()
     assert not any(thread.name.startswith("midwatch") for thread in threading.enumerate())
