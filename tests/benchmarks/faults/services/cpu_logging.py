@@ -25,7 +25,7 @@ def log_activations(x: torch.Tensor) -> None:
 
 @torch.inference_mode()
 def batcher() -> None:
-    stage, head, ids = backbone(run.device, depth=16), Head(80), token_ids(run.device)
+    stage, head, ids = backbone(run.device, depth=40), Head(30), token_ids(run.device)
     while True:
         waiting = [jobs.get()]
         while not jobs.empty():

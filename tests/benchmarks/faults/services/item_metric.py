@@ -16,7 +16,7 @@ def record_confidence(x: Tensor) -> None:
 
 
 def make_handler() -> Handler:
-    stage, head, ids = backbone(run.device), Head(80), token_ids(run.device)
+    stage, head, ids = backbone(run.device, depth=40), Head(30), token_ids(run.device)
 
     def handle() -> None:
         x = stage(ids.to(run.device))

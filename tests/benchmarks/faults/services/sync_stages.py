@@ -15,7 +15,7 @@ def settle() -> None:
 
 
 def make_handler() -> Handler:
-    stage, head, ids = backbone(run.device, depth=16), Head(80), token_ids(run.device)
+    stage, head, ids = backbone(run.device, depth=40), Head(30), token_ids(run.device)
 
     def handle() -> None:
         x = stage(ids.to(run.device))
