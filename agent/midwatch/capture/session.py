@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from midwatch.capture import teardown
 from midwatch.capture.torchapi import loaded_torch
 from midwatch.guard import guard
 
@@ -116,6 +117,8 @@ class ProfilerSession:
         self._exiting = True
         if not self._take_back(EXIT_TIMEOUT_S) and self.mute is not None:
             self.mute()
+        if self.user_ended_s:
+            teardown.settle_at_exit()
 
     def found_running(self) -> None:
         """Mark a session that the user had begun before the wrappers were installed."""

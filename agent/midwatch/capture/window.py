@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from midwatch.capture import graphs, session
+from midwatch.capture import graphs, session, teardown
 from midwatch.capture.base import EngineError, EngineRefused, WindowResult
 from midwatch.capture.environment import tears_down
 from midwatch.capture.latch import Latch, Phase
@@ -29,8 +29,6 @@ WARM_UP_S = 0.03
 GRACE_S = 0.03
 """From taking the operator callbacks out to stopping. Before torch 2.14 stopping while a thread is inside an operator
 frees what it writes to; with this grace there was no crash in 6,000 windows."""
-SETTLE_S = 0.15
-"""After a session that tears CUPTI down. What is opened at once comes back empty; 0.1 s later it does not."""
 SHORTEST_DEVICE_S = 0.06
 """Tearing down a session closed at once has hung services; sessions of this length never did."""
 GRAPH_WAIT_S = 5.0
@@ -211,7 +209,7 @@ class WindowEngine(ABC):
     def _settle(self, window: Window) -> None:
         self._step("settle", Phase.SETTLE)
         if window.tears_down:
-            time.sleep(SETTLE_S)
+            teardown.settle()
         self._step("end")
         self._release()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from midwatch.capture import capped, session, window
+from midwatch.capture import capped, session, teardown, window
 from midwatch.capture.base import EngineError, EngineRefused
 from midwatch.capture.capped import CappedEngine
 from midwatch.capture.graphs import GraphWatch
@@ -73,9 +73,11 @@ def world(monkeypatch):
     lock = session.ProfilerSession()
     watch = GraphWatch()
     made = SimpleNamespace(clock=clock, profiler=profiler, lock=lock, mode=Mode(device=False, ops=True, shapes=False))
-    made.graphs, made.tears_down = watch, False
+    made.graphs, made.tears_down, made.runtime_calls = watch, False, []
     monkeypatch.setattr(window, "time", clock)
     monkeypatch.setattr(capped, "time", clock)
+    monkeypatch.setattr(teardown, "time", clock)
+    monkeypatch.setattr(teardown, "_call_runtime", lambda: made.runtime_calls.append(clock.now_s))
     monkeypatch.setattr(window, "ProfilerCalls", lambda torch, mode: profiler)
     monkeypatch.setattr(window, "mode_for", lambda torch, deep: made.mode)
     monkeypatch.setattr(window, "loaded_torch", object)
@@ -115,7 +117,22 @@ def test_a_window_of_the_device_warms_up_and_is_never_torn_down_at_once(world, e
     engine.open()
     engine.close(str(tmp_path / "trace.json"))
     assert world.profiler.calls == ["prepare", "enable", "disable", "save"]
-    assert world.clock.slept == [window.WARM_UP_S, window.SHORTEST_DEVICE_S, window.SETTLE_S]
+    assert world.clock.slept[:2] == [window.WARM_UP_S, window.SHORTEST_DEVICE_S]
+    assert sum(world.clock.slept[2:]) == pytest.approx(teardown.SETTLE_S)
+
+
+def test_a_tear_down_is_finished_even_where_the_service_rests(world, engine, tmp_path):
+    world.mode, world.tears_down = Mode(device=True, ops=False, shapes=False), True
+    engine.open()
+    engine.close(str(tmp_path / "trace.json"))
+    settle_s = dict(engine.phases)["settle"]
+    assert [call_s - settle_s for call_s in world.runtime_calls] == pytest.approx([0.05, 0.075, 0.1, 0.125])
+
+
+def test_without_a_tear_down_the_runtime_is_left_alone(world, engine, tmp_path):
+    engine.open()
+    engine.close(str(tmp_path / "trace.json"))
+    assert world.runtime_calls == []
 
 
 def test_an_empty_result_is_not_saved(world, engine, tmp_path):
@@ -259,4 +276,4 @@ def test_phases_follow_each_other(world, engine, tmp_path):
         ["prepare", "warm-up", "enable", "recording", "mute", "stop", "save", "free", "settle", "end"]
     )
     assert list(begins) == sorted(begins)
-    assert begins[-1] - begins[-2] == pytest.approx(window.SETTLE_S)
+    assert begins[-1] - begins[-2] == pytest.approx(teardown.SETTLE_S)

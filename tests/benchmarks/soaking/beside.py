@@ -107,7 +107,7 @@ def captures(torch, windows, env):
 def part_exit(env):
     """Exits and forks in the middle of a light window: how does each process end?"""
     with ThreadPoolExecutor(4) as pool:
-        ends = {how: pool.submit(leave, env.device, how) for how in ("recording", "stop", "deaf", "fork")}
+        ends = {how: pool.submit(leave, env.device, how) for how in ("recording", "stop", "deaf", "fork", "user")}
         return {how: end.result() for how, end in ends.items()}
 
 
