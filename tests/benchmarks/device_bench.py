@@ -21,9 +21,10 @@ from midwatch.model.incident import CaptureDetail
 from midwatch_client.api import Client, Progress
 from midwatch_client.errors import CollectorError
 
-SETTLE_MS = 100.0
-"""After stop and save a session is torn down: that belongs to the window as well."""
-QUIET_S = 2.5
+SETTLE_MS = 400.0
+"""After stop and save the session is torn down and the tracks are written: that belongs to the window as well."""
+WINDOW_S = 0.2
+QUIET_S = 3.2
 """Pause between two windows, in which the baseline is taken."""
 
 
@@ -33,7 +34,7 @@ def find_faults(client: Client, folder: Path, device: str, keep: Path | None, *,
     for expected in truth.ALL:
         try:
             with runner.service(expected, client, folder, device, seconds=60.0):
-                time.sleep(1.0 if quick else 4.0)
+                time.sleep(1.0 if quick else 2.5)
                 detail = profile(client, expected.name)
                 rows.append(judge(expected, detail, routine(client, expected.name)))
                 if keep is not None and isinstance(detail, CaptureDetail):
@@ -118,14 +119,17 @@ def print_fault_row(row: dict[str, Any]) -> None:
 
 
 def cost_of_windows(client: Client, folder: Path, device: str, *, windows: int, quiet_s: float) -> dict[str, Any]:
-    """Take windows of one launch-bound service and compare its latencies in them with those between them."""
+    """Take windows of one launch-bound service and compare its latencies in them with those between them.
+
+    The first window of a process, which attaches for the first time and names every place anew, is a row of its own.
+    """
     expected = next(one for one in truth.ALL if one.name == truth.WINDOWS_ON)
     captures: list[CaptureDetail] = []
     opened_ms: list[float] = []
     refused: list[str] = []
     with runner.service(expected, client, folder, device, seconds=300.0) as latencies:
         time.sleep(2 * quiet_s)
-        for _ in range(windows):
+        for _ in range(windows + 1):
             began = time.perf_counter()
 
             def note(step: Progress, began: float = began) -> None:
@@ -133,15 +137,15 @@ def cost_of_windows(client: Client, folder: Path, device: str, *, windows: int, 
                     opened_ms.append((time.perf_counter() - began) * 1e3)
 
             try:
-                captures.append(client.profile(expected.name, seconds=0.3, on_progress=note))
+                captures.append(client.profile(expected.name, seconds=WINDOW_S, on_progress=note))
             except CollectorError as error:
                 refused.append(str(error))
             time.sleep(quiet_s)
-    spans = [span_of(detail) for detail in captures]
+    first, *spans = [span_of(detail) for detail in captures]
     baseline, twin = latency.quiet_stretches(spans, int(0.3e9))
     requests = latency.read(latencies)
-    named = (("in windows", spans), ("baseline", baseline), ("A/A", twin))
-    ready = [detail.capture.ready_ms for detail in captures]
+    named = (("first window", [first]), ("in windows", spans), ("baseline", baseline), ("A/A", twin))
+    ready = [detail.capture.ready_ms for detail in captures[1:]]
     return {
         "rows": [latency.row(name, requests, stretches).plain() for name, stretches in named],
         "ready_ms": summary_of(ready),
@@ -206,7 +210,7 @@ def print_costs(costs: dict[str, Any], spikes: dict[str, Any]) -> None:
     )
     for row in costs["rows"]:
         print(
-            f"{row['name']:<12} {row['stretches']:>9} {row['requests']:>9} {row['p50_ms']:>8.2f} {row['p99_ms']:>8.2f}"
+            f"{row['name']:<13}{row['stretches']:>9} {row['requests']:>9} {row['p50_ms']:>8.2f} {row['p99_ms']:>8.2f}"
             f" {row['worst_ms']:>8.2f} {row['median_worst_ms']:>13.2f}"
         )
     for name, key in (
@@ -245,7 +249,7 @@ def main() -> int:
         costs = cost_of_windows(
             client, Path(name), given.device, windows=windows, quiet_s=1.5 if given.quick else QUIET_S
         )
-        spikes = spike_to_incident(client, Path(name), given.device, seconds=10.0 if given.quick else 25.0)
+        spikes = spike_to_incident(client, Path(name), given.device, seconds=10.0 if given.quick else 15.0)
     print_costs(costs, spikes)
     right = sum(row["ok"] for row in rows)
     print(f"{right} of {len(rows)} services judged rightly; {time.monotonic() - began:.0f} s in all")
