@@ -31,7 +31,8 @@ def main(device, how):
 
     if how == "user":  # a session of the service's own that ends just before the process does
         sessions.install()
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as mine:
+        activity = torch.profiler.ProfilerActivity
+        with torch.profiler.profile(activities=[activity.CUDA if device == "cuda" else activity.CPU]) as mine:
             x @ x
         print("leaving after", len(mine.events()), "events of the user's", flush=True)
         return
