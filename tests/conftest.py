@@ -1,5 +1,6 @@
 """For every test: what the guard would swallow comes back, and nothing of Midwatch stays behind."""
 
+import signal
 import sys
 import threading
 import time
@@ -9,6 +10,22 @@ import pytest
 from midwatch.guard import guard
 
 _GRACE_S = 5.0
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_are_heard():
+    """A shell's background job ignores SIGINT, and so would the processes that tests start and interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _the_tree_stays_clean():
+    """What a test writes goes to its ``tmp_path``; hidden names are the caches of the tools."""
+    before = _seen_in_root()
+    yield
+    assert _seen_in_root() - before == set()
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +49,10 @@ def _nothing_stays_behind(swallowed):
     while (left := _left_behind(children, threads)) and time.monotonic() < end:
         time.sleep(0.01)
     assert left == []
+
+
+def _seen_in_root():
+    return {path.name for path in _ROOT.iterdir() if not path.name.startswith(".")}
 
 
 def _left_behind(children, threads):

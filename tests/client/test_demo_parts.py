@@ -72,34 +72,70 @@ def test_the_table_is_honest_about_what_was_not_found():
     assert "not found" in rows[2]
 
 
-async def test_the_load_is_an_open_loop_over_kept_connections():
-    paths: list[str] = []
-    enough = asyncio.Event()
-    served: list[asyncio.Task] = []
+@pytest.fixture
+async def front():
+    """A server that answers each request once ``answer`` is set. It keeps the paths that were asked for."""
+    made = Front()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
+    await asyncio.gather(*made.connections)
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served.append(asyncio.current_task())
-        with contextlib.suppress(asyncio.IncompleteReadError):
+
+class Front:
+    def __init__(self) -> None:
+        self.port = 0
+        self.answer = asyncio.Event()
+        self.paths: list[str] = []
+        self.connections: list[asyncio.Task] = []
+        self._asked = asyncio.Condition()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.append(asyncio.current_task())
+        # A client that ends before it was answered may do so with a reset.
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                paths.append(head.split(b" ")[1].decode())
-                if len(paths) == 40:
-                    enough.set()
+                self.paths.append(head.split(b" ")[1].decode())
+                async with self._asked:
+                    self._asked.notify_all()
+                await self.answer.wait()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         writer.close()
-        await writer.wait_closed()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    driving = asyncio.create_task(load.drive("127.0.0.1", port))
-    await asyncio.wait_for(enough.wait(), 20)
+    async def asked(self, times: int) -> None:
+        async with self._asked:
+            await asyncio.wait_for(self._asked.wait_for(lambda: len(self.paths) >= times), 20)
+
+
+async def test_the_load_is_an_open_loop(front: Front):
+    driving = asyncio.create_task(load.drive("127.0.0.1", front.port))
+    # Not one of them is answered, and the next ones leave all the same.
+    await front.asked(40)
+    assert {path.split("/")[1] for path in front.paths} == {"rank", "items", "clicks", "views"}
+    front.answer.set()
+    await front.asked(80)
     driving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await driving
-    server.close()
-    await asyncio.gather(*served)
-    assert {path.split("/")[1] for path in paths} == {"rank", "items", "clicks", "views"}
-    assert len(served) < 20
+
+
+async def test_connections_of_the_load_are_kept(front: Front):
+    client = load.Client("127.0.0.1", front.port)
+    front.answer.set()
+    assert [await client.fetch("GET", f"/{number}") for number in range(5)] == [200] * 5
+    assert len(front.connections) == 1
+    front.answer.clear()
+    both = [asyncio.create_task(client.fetch("GET", "/both")) for _ in range(2)]
+    await front.asked(7)
+    front.answer.set()
+    assert await asyncio.gather(*both) == [200] * 2
+    assert await client.fetch("GET", "/") == 200
+    assert len(front.connections) == 2
+    await client.close()
 
 
 def test_one_in_fifty_rank_requests_asks_for_diversity():
