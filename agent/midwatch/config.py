@@ -11,8 +11,10 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -117,6 +119,8 @@ def load(
 
 def state_dir(settings: Settings, environ: Mapping[str, str] | None = None) -> Path:
     """Return where spool and crash latch live. The folder may not exist yet."""
+    from pathlib import Path  # not before it is needed: a service waits for what is imported here
+
     environ = os.environ if environ is None else environ
     if settings.state_dir:
         return Path(settings.state_dir)
@@ -187,9 +191,10 @@ def _fall_back(values: dict[str, Any], environ: Mapping[str, str]) -> None:
 
 
 def _script_name() -> str:
-    stem = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
+    script = sys.argv[0] if sys.argv and sys.argv[0] not in {"-c", "-m"} else ""
+    stem = os.path.splitext(os.path.basename(script))[0]  # noqa: PTH119, PTH122 - without pathlib, see `state_dir`
     if stem == "__main__":
-        stem = Path(sys.argv[0]).resolve().parent.name
+        stem = os.path.basename(os.path.dirname(os.path.realpath(script)))  # noqa: PTH119, PTH120
     return stem or "python"
 
 
@@ -197,9 +202,10 @@ def _read_toml(
     environ: Mapping[str, str], directory: str | os.PathLike[str] | None, problems: list[str]
 ) -> dict[str, Any]:
     named = environ.get("MIDWATCH_CONFIG", "")
-    path = Path(named) if named else Path(directory or ".") / "midwatch.toml"
+    path = named or os.path.join(directory or ".", "midwatch.toml")  # noqa: PTH118
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:  # noqa: PTH123
+            data = file.read()
     except OSError as error:
         if named:
             problems.append(f"MIDWATCH_CONFIG names {named!r}, which cannot be read ({error.strerror}).")
@@ -211,7 +217,7 @@ def _read_toml(
     try:
         return dict(toml.loads(data.decode()))
     except ValueError as error:
-        problems.append(f"{path.name} was ignored, since it is not valid TOML: {error}.")
+        problems.append(f"{os.path.basename(path)} was ignored, since it is not valid TOML: {error}.")  # noqa: PTH119
         return {}
 
 

@@ -19,6 +19,7 @@ from midwatch.model.samples import CompileEvent, GcPause, GpuSample, HostSample
 from midwatch.model.spike import Spike
 from midwatch.model.tracks import ThreadName, Tracks
 from midwatch.requests.ledger import Ledger
+from midwatch.requests.records import Recorder
 from midwatch.requests.tracker import Mark, Tracker
 from midwatch.requests.units import Unit
 from midwatch.watch.sampler import WindowSampler, WindowSamples
@@ -70,6 +71,7 @@ class Evidence:
         self._senses = senses
         self._resource = resource
         self._redact = redact
+        self._recorder = Recorder(clock, redact=redact)
         self._record = WindowSamples()
         self.intake: Intake | None = None
         """Set once the intake exists: the two need each other."""
@@ -165,7 +167,7 @@ class Evidence:
 
     def _units(self, start_ns: int, end_ns: int) -> tuple[UnitRecord, ...]:
         units = self._ledger.units.overlapping(Unit, start_ns, end_ns)
-        return tuple(unit.record(self._clock, redact=self._redact) for unit in units)
+        return tuple(self._recorder.unit(unit) for unit in units)
 
     def _threads(self, sampled: tuple[ThreadName, ...]) -> tuple[ThreadName, ...]:
         """Return the threads that were sampled, some of which may have ended, and those that run now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, MutableMapping
 
-from midwatch.capture.torchapi import TorchVersion, installed_version
+from midwatch.capture.version import TorchVersion, installed_version
 
 _TEAR_DOWN = "TEARDOWN_CUPTI"
 _LOG_LEVEL = "KINETO_LOG_LEVEL"

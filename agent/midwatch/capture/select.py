@@ -17,14 +17,8 @@ from midwatch.capture.direct import DirectEngine
 from midwatch.capture.environment import tear_down_is_safe, tears_down
 from midwatch.capture.latch import Latch
 from midwatch.capture.shim import Shim, ShimError
-from midwatch.capture.torchapi import (
-    TorchVersion,
-    installed_version,
-    loaded_torch,
-    missing_call,
-    uses_device,
-    version_of,
-)
+from midwatch.capture.torchapi import loaded_torch, missing_call, uses_device
+from midwatch.capture.version import TorchVersion, installed_version, version_of
 from midwatch.capture.window import WindowEngine
 from midwatch.model.status import Part
 

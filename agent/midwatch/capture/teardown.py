@@ -14,7 +14,8 @@ import time
 from typing import Any
 
 from midwatch.capture.environment import tears_down
-from midwatch.capture.torchapi import loaded_torch, version_of
+from midwatch.capture.torchapi import loaded_torch
+from midwatch.capture.version import version_of
 from midwatch.guard import guard
 
 SETTLE_S = 0.15

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from midwatch.guard import guard
 from midwatch.integrations.base import Integration
 from midwatch.integrations.imports import ImportHooks
 from midwatch.integrations.starlette import StarletteIntegration
-from midwatch.model.status import Part
+
+if TYPE_CHECKING:
+    from midwatch.model.status import Part
 
 
 class Integrations:
@@ -41,6 +44,8 @@ class Integrations:
         return [self._part(integration) for integration in self._all]
 
     def _part(self, integration: Integration) -> Part:
+        from midwatch.model.status import Part
+
         name = f"integration.{integration.name}"
         if integration.name in self._off:
             return Part(name, "off", "switched off (integrations_off)")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from midwatch.integrations.imports import ImportHooks
-from midwatch.model.status import Part
+
+if TYPE_CHECKING:
+    from midwatch.model.status import Part
 
 
 class Integration(Protocol):

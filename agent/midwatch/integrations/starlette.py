@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from midwatch.guard import guard
 from midwatch.integrations import asgi
 from midwatch.integrations.imports import ImportHooks
-from midwatch.model.status import Part
 from midwatch.patches import Patches
+
+if TYPE_CHECKING:
+    from midwatch.model.status import Part
 
 _PREFIX = "midwatch.prefix"
 
@@ -34,6 +36,8 @@ class StarletteIntegration:
 
     def status(self) -> Part:
         """Say whether Starlette is there."""
+        from midwatch.model.status import Part
+
         if self._patches:
             return Part("integration.starlette", "on", "marks the requests of Starlette and FastAPI applications")
         return Part("integration.starlette", "off", "starlette is not imported")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from midwatch.clock import Clock
-from midwatch.model.requests import RequestRecord, Workload
+from midwatch.model.requests import RequestRecord, UnitRecord, Workload
 from midwatch.requests.tracker import Mark
+from midwatch.requests.units import Unit
 
 
 class Recorder:
-    """Turns marks into records."""
+    """Turns marks and units into records."""
 
     def __init__(self, clock: Clock, *, redact: bool = False) -> None:
         self._clock = clock
@@ -26,7 +27,7 @@ class Recorder:
             duration_ns=end_ns - mark.start_ns,
             thread_id=mark.thread_id,
             thread_ident=mark.thread_ident,
-            thread_name=self.thread_name(mark.thread_name),
+            thread_name=self._thread_name(mark.thread_name),
             is_async=mark.is_async,
             cpu_ns=0 if running else mark.cpu_ns,
             gc_ns=0 if running else mark.gc_ns,
@@ -38,6 +39,20 @@ class Recorder:
             workload=self.workload(mark),
         )
 
+    def unit(self, unit: Unit) -> UnitRecord:
+        """Return the record of a unit that has ended."""
+        return UnitRecord(
+            unit_id=unit.unit_id,
+            name=unit.name,
+            start_unix_ns=self._clock.to_unix(unit.start_ns),
+            duration_ns=unit.end_ns - unit.start_ns,
+            thread_id=unit.thread_id,
+            thread_ident=unit.thread_ident,
+            thread_name=self._thread_name(unit.thread_name),
+            requests=unit.requests,
+            workload=unit.workload,
+        )
+
     def workload(self, mark: Mark) -> Workload:
         """Return what the request worked on."""
         extra = mark.extra
@@ -47,6 +62,5 @@ class Recorder:
         notes = () if self._redact else tuple(extra.notes.items())
         return Workload(inputs=seen.inputs, batch=seen.batch, notes=notes)
 
-    def thread_name(self, name: str) -> str:
-        """Return the name of a thread, "" where names are hidden."""
+    def _thread_name(self, name: str) -> str:
         return "" if self._redact else name

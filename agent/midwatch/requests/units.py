@@ -12,7 +12,7 @@ from typing import Any
 from midwatch.clock import Clock
 from midwatch.drops import drops
 from midwatch.guard import guard
-from midwatch.model.requests import UnitRecord, Workload
+from midwatch.model.workload import Workload
 from midwatch.requests.ledger import Ring
 from midwatch.requests.tracker import Mark, Tracker
 from midwatch.requests.workload import describe
@@ -44,20 +44,6 @@ class Unit:
     mark: Mark | None
     """The request that it is by itself, where nothing else marks requests."""
     workload: Workload
-
-    def record(self, clock: Clock, *, redact: bool = False) -> UnitRecord:
-        """Return the unit as a value."""
-        return UnitRecord(
-            unit_id=self.unit_id,
-            name=self.name,
-            start_unix_ns=clock.to_unix(self.start_ns),
-            duration_ns=self.end_ns - self.start_ns,
-            thread_id=self.thread_id,
-            thread_ident=self.thread_ident,
-            thread_name="" if redact else self.thread_name,
-            requests=self.requests,
-            workload=self.workload,
-        )
 
 
 class _Here(threading.local):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from midwatch.model.requests import Workload
+from midwatch.model.workload import Workload
 
 _MAX_INPUTS = 16
 _MAX_DEPTH = 3

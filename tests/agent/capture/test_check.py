@@ -9,7 +9,7 @@ import pytest
 from midwatch.capture import check, environment
 from midwatch.capture.check import TraceCount, check_trace, count_trace, judge
 from midwatch.capture.environment import prepare_environment, tear_down_is_safe, tears_down
-from midwatch.capture.torchapi import TorchVersion
+from midwatch.capture.version import TorchVersion
 
 
 def trace(path, kernels, launches, graphs=0, **how):

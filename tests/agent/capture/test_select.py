@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from midwatch.capture import select
 from midwatch.capture.select import Host, Target, choose_engine, why_not
-from midwatch.capture.torchapi import TorchVersion, installed_version
+from midwatch.capture.version import TorchVersion, installed_version
 
 TORN_DOWN = {"TEARDOWN_CUPTI": "1"}
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch as real
 from midwatch.capture.select import Host, Target, why_not
-from midwatch.capture.torchapi import Mode, ProfilerCalls, mode_for, uses_device, version_of
+from midwatch.capture.torchapi import Mode, ProfilerCalls, mode_for, uses_device
+from midwatch.capture.version import version_of
 
 OPERATORS, ALL = Mode(device=False, ops=True, shapes=False), Mode(device=True, ops=True, shapes=True)
 
