@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import weakref
+from collections import deque
 from typing import TYPE_CHECKING
 
 from midwatch.clock import Clock, SystemClock
@@ -16,17 +17,18 @@ from midwatch.guard import guard
 from midwatch.integrations.all import Integrations
 from midwatch.integrations.imports import ImportHooks
 from midwatch.lifecycle import Stack, Worker
-from midwatch.model.order import CaptureOrder
-from midwatch.model.status import AgentStatus, Part
 from midwatch.requests.roots import Roots
 from midwatch.requests.tracker import Tracker, install
 from midwatch.requests.units import Units
 
 if TYPE_CHECKING:
     from midwatch.backroom import Backroom
+    from midwatch.model.order import CaptureOrder
+    from midwatch.model.status import AgentStatus, Part
 
 FORKED = "forked: this process is a child of the one that is watched; it serves, and is not watched itself"
 _SETTLE_S = 0.05
+_MAX_WAITING = 4
 _STOP_S = 8.0
 """The end of a window, the flush and the end of the companion at their slowest."""
 
@@ -48,29 +50,21 @@ class Agent:
         self._integrations = Integrations(self._hooks, self._settings.integrations_off)
         self._worker = Worker("midwatch-agent", self._work)
         self._backroom: Backroom | None = None
-        self._waiting: list[CaptureOrder] = []
+        self._waiting: deque[CaptureOrder] = deque()
+        self._forked = False
 
     def start(self) -> None:
         """Start all parts; does nothing where they run, or this is a forked child."""
         with self._lock:
-            if self._state == "on" or self._tracker.off:
+            if self._state == "on" or self._forked:
                 return
-            logger = logging.getLogger("midwatch")
-            logger.setLevel(self._settings.log_level.upper())
-            for problem in self._loaded.problems:
-                logger.warning("midwatch: %s", problem)
-            self._stack.on_stop("worker", self._stop_worker)
-            self._worker.start()
-            self._stack.on_stop("imports", self._hooks.stop)
-            if self._settings.units:
-                self._hooks.after("torch", lambda _module: self._roots.start())
-                self._hooks.after("torch._dynamo", lambda _module: self._roots.dynamo_imported())
-                self._stack.on_stop("units", self._roots.stop)
-            self._stack.start("integrations", self._integrations)
-            install(self._tracker)
-            self._stack.on_stop("marks", lambda: install(None))
-            atexit.register(self.stop)
-            _watch_forks(self)
+            self._tracker.off = False
+            try:
+                self._start()
+            except BaseException:
+                self._stack.stop()
+                self._tracker.off = True
+                raise
             self._state, self._detail = "on", ""
 
     def stop(self) -> None:
@@ -81,16 +75,24 @@ class Agent:
             self._state, self._detail = "off", "stopped"
             atexit.unregister(self.stop)
             self._stack.stop()
+            # Last, so that what ended until now was still taken in. Hooks live on in copies of a module, for one.
+            self._tracker.off = True
 
-    def order(self, order: CaptureOrder) -> None:
-        """Order a window; one that comes while the agent is still starting waits for it."""
+    def order(self, order: CaptureOrder) -> bool:
+        """Order a window; one that comes while the agent is starting waits for it. Return whether it was taken."""
         if self._state != "on":
-            return
+            return False
+        if len(self._waiting) >= _MAX_WAITING:
+            drops.drop("order_before_start")
+            return False
         self._waiting.append(order)
         self._pass_on_orders()
+        return True
 
     def status(self) -> AgentStatus:
         """Return what the agent says about itself. Never waits."""
+        from midwatch.model.status import AgentStatus
+
         room = self._backroom
         parts = [self._units_part(), *self._integrations.status(), *(room.parts() if room is not None else ())]
         state, detail = self._state_now(room, parts)
@@ -106,6 +108,24 @@ class Agent:
             **(room.figures() if room is not None else {}),
         )
 
+    def _start(self) -> None:
+        logger = logging.getLogger("midwatch")
+        logger.setLevel(self._settings.log_level.upper())
+        for problem in self._loaded.problems:
+            logger.warning("midwatch: %s", problem)
+        self._stack.on_stop("worker", self._stop_worker)
+        self._worker.start()
+        self._stack.on_stop("imports", self._hooks.stop)
+        if self._settings.units:
+            self._hooks.after("torch", lambda _module: self._roots.start())
+            self._hooks.after("torch._dynamo", lambda _module: self._roots.dynamo_imported())
+            self._stack.on_stop("units", self._roots.stop)
+        self._stack.start("integrations", self._integrations)
+        install(self._tracker)
+        self._stack.on_stop("marks", lambda: install(None))
+        atexit.register(self.stop)
+        _watch_forks(self)
+
     def _state_now(self, room: Backroom | None, parts: list[Part]) -> tuple[str, str]:
         if self._state != "on":
             return self._state, self._detail
@@ -120,12 +140,25 @@ class Agent:
         return ("on", "") if room.warmed_up() else ("warming_up", "no route has left its warm-up yet")
 
     def _units_part(self) -> Part:
+        from midwatch.model.status import Part
+
         return self._roots.status() if self._settings.units else Part("units", "off", "switched off (units=0)")
 
     def _work(self, stop: threading.Event) -> None:
         """The background thread."""
         # The import statement that started us is still on its way, and would have to share the GIL.
-        stop.wait(_SETTLE_S)
+        if stop.wait(_SETTLE_S) and not self._waiting and not self._tracker.has_finished():
+            return  # a script that was over at once: nothing to send, and nothing that its end should wait for
+        try:
+            self._work_behind(stop)
+        except Exception:
+            # Nobody takes in any more what is marked.
+            self._tracker.off = True
+            self._tracker.drain()
+            self._units.drain()
+            raise
+
+    def _work_behind(self, stop: threading.Event) -> None:
         from midwatch.backroom import Backroom
 
         room = Backroom(
@@ -143,17 +176,23 @@ class Agent:
 
     def _pass_on_orders(self) -> None:
         room = self._backroom
-        while room is not None and self._waiting:
-            room.order(self._waiting.pop(0))
+        while room is not None:
+            try:
+                order = self._waiting.popleft()
+            except IndexError:  # all done, perhaps by another thread
+                return
+            room.order(order)
 
     def _stop_worker(self) -> None:
         self._worker.stop(timeout_s=_STOP_S, wake=self._tracker.on_overdue.set)
 
     def forked(self) -> None:
         """In a forked child the threads are gone and the socket is the parent's: serve, and keep quiet."""
+        self._forked = True
+        self._lock = threading.RLock()
+        self._tracker.after_fork()
+        self._roots.after_fork()
         if self._state == "on":
-            self._tracker.off = True
-            self._lock = threading.RLock()
             self._hooks.after_fork()
             self._state, self._detail = "off", FORKED
             atexit.unregister(self.stop)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from midwatch.config import load
 from midwatch.guard import guard
-from midwatch.model.order import CaptureOrder
-from midwatch.model.status import AgentStatus
 from midwatch.requests.marks import RequestMark, Steps, decorate
 from midwatch.requests.tracker import installed
 
 if TYPE_CHECKING:
     from midwatch.agent import Agent
+    from midwatch.model.status import AgentStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,16 +111,13 @@ def capture(*, seconds: float = 0.0, requests: int = 0, deep: bool = False) -> s
     Returns:
         The id that the capture will have, for ``midwatch show``; "" where Midwatch is off.
     """
-    agent = _agent
-    if agent is None:
-        return ""
-    order = CaptureOrder(os.urandom(8).hex(), "demand", float(seconds), int(requests), deep)
-    guard.call("api.capture", agent.order, order, default=None)
-    return order.capture_id
+    return guard.call("api.capture", _capture, seconds, requests, deep, default="")
 
 
 def status() -> AgentStatus:
     """Return what the agent says about itself: what is on, what is off and why."""
+    from midwatch.model.status import AgentStatus
+
     agent = _agent
     off = AgentStatus(unix_ns=0, state="off", detail=_off)
     return off if agent is None else guard.call("api.status", agent.status, default=off)
@@ -142,8 +138,20 @@ def _start(arguments: dict[str, object]) -> None:
 
         prepare_environment()
         agent = Agent(loaded)
-        agent.start()
+        try:
+            agent.start()
+        except Exception as error:
+            _off = f"could not be started ({type(error).__name__}: {error}); the log has more"
+            raise
         _agent = agent
+
+
+def _capture(seconds: float, requests: int, deep: object) -> str:
+    from midwatch.model.order import CaptureOrder
+
+    agent = _agent
+    order = CaptureOrder(os.urandom(8).hex(), "demand", float(seconds), int(requests), bool(deep))
+    return order.capture_id if agent is not None and agent.order(order) else ""
 
 
 def _note(facts: dict[str, object]) -> None:
@@ -156,3 +164,12 @@ def _note(facts: dict[str, object]) -> None:
         if name in notes or len(notes) < _MAX_NOTES:
             plain = isinstance(value, (str, int, float))
             notes[name[:_MAX_NOTE]] = str(value)[:_MAX_NOTE] if plain else f"<{type(value).__name__}>"
+
+
+def _after_fork() -> None:
+    """In a forked child: a thread of the parent's may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
-from midwatch.model.status import Part
 from midwatch.requests.handsoff import HandsOff
 from midwatch.requests.hooks import EnterHook, LeaveHook, dynamo_must_skip
 from midwatch.requests.units import Units, name_of
 from midwatch.watch.frames import current_frames
+
+if TYPE_CHECKING:
+    from midwatch.model.status import Part
 
 _MAX_ROOTS = 32
 """A service in which more modules than that are outermost has no root: its forward is a plain function."""
@@ -40,7 +41,7 @@ class Roots:
         self._units = units
         self._enter = EnterHook(units)
         self._leave = LeaveHook(units)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
         self._names: dict[str, None] = {}
         self._hands_off = HandsOff(self.without_hooks)
@@ -75,8 +76,14 @@ class Roots:
         self._hands_off.stop()
         self._call_code = None
 
+    def after_fork(self) -> None:
+        """In a forked child: a thread of the parent's may have held the lock."""
+        self._lock = threading.RLock()
+
     def status(self) -> Part:
         """Say which root modules are known."""
+        from midwatch.model.status import Part
+
         if self._fragmented:
             return Part("units", "unavailable", f"over {_MAX_ROOTS} modules are called from outside of any module")
         if not self._names:
@@ -177,13 +184,17 @@ class Roots:
         return None
 
     def _look_at_stacks(self) -> None:
+        for root in self._called_now():
+            self.adopt(root)
+
+    def _called_now(self) -> list[Any]:
+        """Return the outermost modules on all other threads' stacks.
+
+        In one go: as long as the frames are held, what they hold on the device lives on, though its function be left.
+        """
         own = threading.get_ident()
-        for ident, frame in current_frames().items():
-            if ident != own:
-                root = self._outermost(frame)
-                if root is not None:
-                    self.adopt(root)
-            time.sleep(0)
+        found = [self._outermost(frame) for ident, frame in current_frames().items() if ident != own]
+        return [root for root in found if root is not None]
 
 
 def _remove(handles: tuple[Any, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from midwatch.clock import Clock
 from midwatch.drops import drops
 from midwatch.guard import guard
-from midwatch.model.requests import Workload
+from midwatch.model.workload import Workload
 
 OTHER = "other"
 MAX_ROUTES = 256
@@ -108,7 +108,8 @@ class Tracker:
         self._current: ContextVar[Mark | None] = ContextVar("midwatch_request", default=None)
         self._finished: deque[Mark] = deque()
         self._routes: dict[str, Route] = {OTHER: Route(OTHER)}
-        self._routes_lock = threading.Lock()
+        # Re-entrant: to allocate under it may start a collection, and a finaliser of the host's may begin a request.
+        self._routes_lock = threading.RLock()
         self._arrival = threading.Event()
         self._asleep = False
         self._unit_seen: dict[int, int] = {}
@@ -243,6 +244,15 @@ class Tracker:
         while self._finished and len(marks) < limit:
             marks.append(self._finished.popleft())
         return marks
+
+    def has_finished(self) -> bool:
+        """Return whether a finished request waits to be taken out."""
+        return bool(self._finished)
+
+    def after_fork(self) -> None:
+        """In a forked child: mark nothing, and wait for no lock that a thread of the parent's held."""
+        self.off = True
+        self._routes_lock = threading.RLock()
 
     def unit_ran(self, thread_ident: int, now_ns: int) -> None:
         """Note that this thread runs units."""

@@ -292,8 +292,70 @@ def test_the_end_of_the_process_is_quick_and_leaves_no_companion(run, tmp_path):
         time.sleep(0.05)
 
 
-def test_a_process_that_ends_at_once_ends_well(run):
-    assert run("import midwatch.auto\nprint(json.dumps(1))\n") == 1
+def test_a_process_that_ends_at_once_ends_well_and_starts_nothing_for_it(run):
+    script = """
+        import midwatch.auto, midwatch
+        midwatch.stop()
+        print(json.dumps(["midwatch.backroom" in sys.modules, "subprocess" in sys.modules]))
+    """
+    assert run(script) == [False, False]
+
+
+def test_a_process_that_ends_at_once_loses_no_request(run):
+    script = """
+        import midwatch.auto, midwatch
+        from midwatch import api
+        agent = api._agent
+        with midwatch.request("rank"):
+            pass
+        midwatch.stop()
+        print(json.dumps(agent.status().requests))
+    """
+    assert run(script) == 1
+
+
+def test_an_agent_that_cannot_start_says_so_and_leaves_nothing_behind(run):
+    script = """
+        class Full(threading.Thread):
+            def start(self):
+                raise RuntimeError("can't start new thread")
+        thread, threading.Thread = threading.Thread, Full
+        import midwatch.auto, midwatch
+        threading.Thread = thread
+        with midwatch.request("rank"):
+            pass
+        status = midwatch.status()
+        hooks = [type(finder).__name__ for finder in sys.meta_path if type(finder).__module__.startswith("midwatch")]
+        print(json.dumps([status.state, status.detail, midwatch.capture(), hooks]))
+    """
+    state, detail, capture, hooks = run(script)
+    assert (state, capture, hooks) == ("off", "", [])
+    assert detail == "could not be started (RuntimeError: can't start new thread); the log has more"
+
+
+def test_an_agent_whose_background_fails_marks_no_more(run):
+    script = """
+        import midwatch.auto, midwatch
+        from midwatch import api, config
+        import midwatch.link.link
+        def broken(*_args, **_kwargs):
+            raise RuntimeError("broken")
+        midwatch.link.link.Link.__init__ = broken
+        with midwatch.request("early"):
+            pass
+        until(lambda: midwatch.status().state == "degraded")
+        agent = api._agent
+        with midwatch.request("late"):
+            inside = midwatch.status().in_flight
+        for _ in range(10):
+            midwatch.capture()
+        status = midwatch.status()
+        print(json.dumps([inside, agent._tracker.has_finished(), status.detail, status.drops]))
+    """
+    inside, finished, detail, drops = run(script)
+    assert (inside, finished) == (0, False)
+    assert detail == "the agent could not start; the log has the error."
+    assert drops == [["order_before_start", 6]]
 
 
 def test_compiling_while_the_agent_looks_for_roots_warns_of_nothing(run):
