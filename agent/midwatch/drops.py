@@ -9,7 +9,8 @@ class Drops:
     """Counts by reason since the start of the process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant, as the guard's: a collection may start under it, and run a finaliser that loses something.
+        self._lock = threading.RLock()
         self._counts: dict[str, int] = {}
 
     def drop(self, reason: str, count: int = 1) -> None:
@@ -20,11 +21,11 @@ class Drops:
     def counts(self) -> tuple[tuple[str, int], ...]:
         """Return the counts, by name."""
         with self._lock:
-            return tuple(sorted(self._counts.items()))
+            return tuple(sorted(self._counts.copy().items()))
 
     def after_fork(self) -> None:
         """In a forked child: nobody is left who could release the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 drops = Drops()

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 logger = logging.getLogger("midwatch")
@@ -25,7 +25,8 @@ class Guard:
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self._lock = threading.Lock()
+        # Re-entrant: an allocation under it may start a collection, and that run a hook of ours that fails.
+        self._lock = threading.RLock()
         self._counts: dict[str, int] = {}
         self._logged_s: dict[str, float] = {}
         self.witness: Callable[[str, Exception], None] | None = None
@@ -40,7 +41,9 @@ class Guard:
             if due:
                 self._logged_s[place] = now_s
         if due:
-            logger.warning("midwatch: an error of its own in %s was swallowed: %r", place, error, exc_info=error)
+            # What a handler of the host's raises would come out where the host logs nothing.
+            with suppress(Exception):
+                logger.warning("midwatch: an error of its own in %s was swallowed: %r", place, error, exc_info=error)
         if self.witness is not None:
             self.witness(place, error)
 
@@ -63,11 +66,11 @@ class Guard:
     def counts(self) -> tuple[tuple[str, int], ...]:
         """Return how many errors were swallowed at each place since the start."""
         with self._lock:
-            return tuple(sorted(self._counts.items()))
+            return tuple(sorted(self._counts.copy().items()))
 
     def after_fork(self) -> None:
         """In a forked child: nobody is left who could release the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 guard = Guard()

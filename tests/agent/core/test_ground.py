@@ -48,6 +48,39 @@ class TestGuard:
         guard.call("here", int, "x", default=0)
         assert seen == [("here", ValueError)]
 
+    def test_a_handler_of_the_hosts_that_fails_stays_where_it_is(self):
+        class Failing(logging.Handler):
+            def emit(self, record):
+                raise OSError("the log is full")
+
+        guard, handler = Guard(), Failing()
+        logging.getLogger("midwatch").addHandler(handler)
+        try:
+            assert guard.call("here", int, "x", default=7) == 7
+        finally:
+            logging.getLogger("midwatch").removeHandler(handler)
+        assert guard.counts() == (("here", 1),)
+
+
+@pytest.mark.parametrize("what", ["guard", "drops"])
+def test_a_finaliser_that_runs_amid_a_count_may_count_itself(what):
+    """To allocate may start a collection, on this very thread, with the lock in its hands."""
+    guard, drops = Guard(), Drops()
+    lock = (guard if what == "guard" else drops)._lock
+    done = threading.Event()
+
+    def finalise():
+        with lock:
+            if what == "guard":
+                guard.call("here", int, "x", default=0)
+            else:
+                drops.drop("full")
+        done.set()
+
+    threading.Thread(target=finalise, daemon=True).start()
+    assert done.wait(10)
+    assert (guard if what == "guard" else drops).counts()
+
 
 def test_drops_are_counted_by_reason():
     drops = Drops()
