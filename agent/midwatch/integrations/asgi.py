@@ -20,6 +20,9 @@ KEY = "midwatch.call"
 _PENDING = "(unrouted)"
 _TRACEPARENT = re.compile(rb"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _SERVER_ERROR = 500
+_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
+_OTHER_METHOD = "_OTHER"
+"""OpenTelemetry's word for it. A client may send any word as its method: that is a value, and has no end."""
 
 
 class MidwatchMiddleware:
@@ -56,8 +59,9 @@ class Call:
     def __init__(self, tracker: Tracker, mark: Mark, scope: Scope) -> None:
         self._tracker = tracker
         self._mark = mark
-        self._scope = scope
-        self._method = str(scope.get("method", ""))
+        self._scope: Scope | None = scope
+        method = scope.get("method", "")
+        self._method = method if method in _METHODS else _OTHER_METHOD
         self._code = 0
         self._named = False
 
@@ -83,16 +87,20 @@ class Call:
         """End the request; only the first end counts."""
         if self._mark.end_ns:
             return
-        if not self._named:
-            guard.call("asgi.name", self._name_late, default=None)
+        scope, self._scope = (
+            self._scope,
+            None,
+        )  # the scope holds this call: with all that it carries it would be a cycle
+        if not self._named and scope is not None:
+            guard.call("asgi.name", self._name_late, scope, default=None)
         safe_end(self._tracker, self._mark, status or ("error" if self._code >= _SERVER_ERROR else "ok"))
 
-    def _name_late(self) -> None:
+    def _name_late(self, scope: Scope) -> None:
         """Name a request that no router of ours has named: by what the framework left in the scope."""
-        route = self._scope.get("route")
+        route = scope.get("route")
         template = getattr(route, "path_format", None) or getattr(route, "path", None)
         if not isinstance(template, str):
-            template = getattr(self._scope.get("endpoint"), "__qualname__", "")
+            template = getattr(scope.get("endpoint"), "__qualname__", "")
         self.name(template or "(no route)")
 
 

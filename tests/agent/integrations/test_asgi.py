@@ -1,6 +1,8 @@
 """Real Starlette applications, called through httpx."""
 
 import asyncio
+import gc
+import weakref
 
 import httpx
 import pytest
@@ -227,3 +229,35 @@ class TestAnyApplication:
 
     async def test_without_an_agent_it_is_transparent(self):
         assert (await get(MidwatchMiddleware(self.bare), "/x")).text == "ok"
+
+    async def test_what_a_client_calls_a_method_is_no_part_of_the_route(self, tracker):
+        app = MidwatchMiddleware(self.bare)
+        for method in ("GET", "SECRET-7", "get"):
+            await self.call(app, "/named", method=method)
+        assert [route for route, _ in served(tracker)] == [
+            "GET TestAnyApplication.bare", "_OTHER TestAnyApplication.bare", "_OTHER TestAnyApplication.bare"
+        ]  # fmt: skip
+
+    async def test_a_request_that_has_ended_leaves_no_work_for_the_collector(self, tracker):
+        class State:
+            pass
+
+        gc.collect()
+        gc.disable()
+        try:
+            state = State()
+            gone = weakref.ref(state)
+            await self.call(MidwatchMiddleware(self.bare), "/", state=state)
+            del state
+            assert gone() is None
+        finally:
+            gc.enable()
+
+    async def call(self, app, path, **scope):
+        async def receive():
+            return {"type": "http.request"}
+
+        async def send(_message):
+            return None
+
+        await app({"type": "http", "path": path, "method": "GET", "headers": [], **scope}, receive, send)
