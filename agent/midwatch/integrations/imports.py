@@ -17,6 +17,9 @@ Callback = Callable[[ModuleType], None]
 class _Loader:
     """Wraps the real loader of one module: runs it, then the callbacks. The base classes of `importlib.abc` give
     nothing but their import time.
+
+    Who only looks for the module and never runs it (`pkgutil.get_data`, `importlib.util.find_spec`) keeps this one, so
+    it answers as the real one does.
     """
 
     def __init__(self, loader: Any, done: Callable[[ModuleType], None]) -> None:
@@ -34,16 +37,25 @@ class _Loader:
         if spec is not None:
             spec.loader = self._loader
         self._loader.exec_module(module)
-        self._done(module)
+        guard.call("import.done", self._done, module, default=None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # asked by `copy` and `pickle` of an object that is not filled yet
+            raise AttributeError(name)
+        return getattr(self._loader, name)
 
 
 class ImportHooks:
-    """Stands first on `sys.meta_path` while anything is waited for."""
+    """Stands first on `sys.meta_path` from the first module that is waited for until `stop`.
+
+    It does not leave in between: another thread that is going through the list at that moment would miss the finder
+    behind it, and not find its module.
+    """
 
     def __init__(self) -> None:
         self._callbacks: dict[str, list[Callback]] = {}
         self._looking = threading.local()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def after(self, name: str, callback: Callback) -> None:
         """Have ``callback`` called once the module ``name`` is imported; at once where it is already."""
@@ -65,26 +77,30 @@ class ImportHooks:
 
     def after_fork(self) -> None:
         """In a forked child: wait for nothing, and for no lock that a thread of the parent's held."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.stop()
 
     def stop(self) -> None:
         """Wait for nothing any more."""
         with self._lock:
             self._callbacks.clear()
-            self._leave()
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find the module through all other finders, and wrap its loader."""
-        if fullname not in self._callbacks or getattr(self._looking, "name", None) == fullname:
+        if fullname not in self._callbacks:
             return None
-        self._looking.name = fullname
+        looking: set[str] = self._looking.__dict__.setdefault("names", set())
+        if fullname in looking:
+            return None
+        looking.add(fullname)
         try:
             spec = self._find_elsewhere(fullname, path, target)
         finally:
-            self._looking.name = None
+            looking.discard(fullname)
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = _Loader(spec.loader, self._imported)  # type: ignore[assignment]
         return spec
@@ -104,14 +120,8 @@ class ImportHooks:
     def _imported(self, module: ModuleType) -> None:
         with self._lock:
             callbacks = self._callbacks.pop(module.__name__, ())
-            if not self._callbacks:
-                self._leave()
         for callback in callbacks:
             guard.call(f"import.{module.__name__}", callback, module, default=None)
-
-    def _leave(self) -> None:
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
 
 
 def _ready(name: str) -> ModuleType | None:

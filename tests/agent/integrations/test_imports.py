@@ -1,6 +1,9 @@
+import copy
 import importlib
+import importlib.util
 import inspect
 import pickle
+import pkgutil
 import sys
 import threading
 
@@ -14,6 +17,7 @@ def library(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").write_text("VALUE = 1\n")
     (package / "part.py").write_text("class Thing:\n    pass\n")
+    (tmp_path / "midwatch_fixture_pkg2.py").write_text("")
     (tmp_path / "midwatch_fixture_bad.py").write_text("raise RuntimeError('no')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
@@ -32,7 +36,59 @@ def test_a_callback_comes_after_the_module_has_run(hooks):
 
     assert seen == [1]
     assert midwatch_fixture_pkg.VALUE == 1
+
+
+def test_the_hooks_leave_the_path_at_their_stop_alone(hooks):
+    """A thread that is going through the path as an entry leaves misses the finder behind it."""
+    hooks.after("midwatch_fixture_pkg", lambda module: None)
+    importlib.import_module("midwatch_fixture_pkg")
+    assert sys.meta_path.count(hooks) == 1
+    hooks.stop()
     assert hooks not in sys.meta_path
+
+
+def test_who_only_looks_for_a_module_finds_a_loader_as_it_is(hooks):
+    hooks.after("midwatch_fixture_pkg", lambda module: None)
+    spec = importlib.util.find_spec("midwatch_fixture_pkg")
+    assert spec.loader.get_source("midwatch_fixture_pkg") == "VALUE = 1\n"
+    assert pkgutil.get_data("midwatch_fixture_pkg", "part.py").startswith(b"class Thing")
+    copied = copy.copy(importlib.util.find_spec("midwatch_fixture_pkg").loader)
+    assert copied.is_package("midwatch_fixture_pkg")
+
+
+def test_what_goes_wrong_behind_an_import_does_not_come_out_of_it(hooks, swallowed, monkeypatch):
+    hooks.after("midwatch_fixture_pkg", lambda module: None)
+
+    class Broken(dict):
+        def pop(self, *_args):
+            raise RuntimeError("broken")
+
+    monkeypatch.setattr(hooks, "_callbacks", Broken(hooks._callbacks))
+    assert importlib.import_module("midwatch_fixture_pkg").VALUE == 1
+    assert [place for place, _ in swallowed] == ["import.done"]
+    swallowed.clear()
+
+
+def test_a_finder_that_asks_for_the_module_again_gets_an_answer(hooks):
+    class Curious:
+        asked = 0
+
+        def find_spec(self, name, path=None, target=None):
+            if name == "midwatch_fixture_pkg":
+                self.asked += 1
+                importlib.import_module("midwatch_fixture_pkg2")
+                return importlib.util.find_spec(name) if self.asked == 1 else None
+            return None
+
+    for name in ("midwatch_fixture_pkg", "midwatch_fixture_pkg2"):
+        hooks.after(name, lambda module: None)
+    curious = Curious()
+    sys.meta_path.insert(1, curious)
+    try:
+        assert importlib.import_module("midwatch_fixture_pkg").VALUE == 1
+    finally:
+        sys.meta_path.remove(curious)
+    assert curious.asked == 2
 
 
 def test_a_module_that_is_imported_already_is_seen_at_once(hooks):
