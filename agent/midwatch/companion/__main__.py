@@ -31,7 +31,8 @@ def main() -> None:
     options.add_argument("--parent", type=int, required=True)
     given = options.parse_args()
     parent = Parent(given.parent)
-    hello = json.loads(sys.stdin.buffer.read())
+    # One line, not all there is: a forked child of the service may have inherited the other end and hold it open.
+    hello = json.loads(sys.stdin.buffer.readline())
     settings = from_plain(CompanionSettings, hello["settings"])
     _step_back()
     channel = Channel(socket.socket(fileno=given.fd), settings.trace_dir)

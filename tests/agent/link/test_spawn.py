@@ -1,8 +1,10 @@
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import midwatch
+import pytest
 from midwatch.link.spawn import child_environment, interpreter_problem
 
 
@@ -38,3 +40,42 @@ def test_the_child_finds_what_the_service_found(tmp_path):
     path = child_environment({}, paths)["PYTHONPATH"].split(os.pathsep)
     here = Path.cwd()
     assert path == [str(Path(midwatch.__file__).parents[1]), str(here), str(here / "lib"), str(tmp_path / "app.pyz")]
+
+
+FORK_AMID_A_SPAWN = """
+import os, signal, subprocess, threading, types
+from midwatch.link import spawn
+
+started, forked = threading.Event(), threading.Event()
+made = []
+
+def popen(_command, **options):
+    process = subprocess.Popen(["cat"], **options)
+    started.set()
+    forked.wait(0.3)  # so long the fork has to come in between
+    return process
+
+spawn.subprocess = types.SimpleNamespace(Popen=popen, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
+reader, writer = os.pipe()
+spawning = threading.Thread(target=lambda: made.append(spawn.spawn_companion(writer, b"{}", "")))
+spawning.start()
+started.wait()
+child = os.fork()
+if child == 0:
+    with spawn._gate:
+        signal.pause()
+forked.set()
+spawning.join()
+try:
+    made[0].wait(10)  # `cat` ends with its input
+finally:
+    made[0].kill()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.process
+def test_a_child_that_the_service_forks_meanwhile_does_not_hold_the_pipes_of_the_spawn():
+    done = subprocess.run([sys.executable, "-c", FORK_AMID_A_SPAWN], check=False, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
