@@ -72,6 +72,13 @@ class World:
         assert process.stdout.readline() == "up\n", self.stderr(process)
         return process
 
+    @staticmethod
+    def forked(service: subprocess.Popen) -> psutil.Process:
+        """The child of a service that was given ``--fork``, once it has served requests of its own."""
+        *said, pid = service.stdout.readline().split()
+        assert said == ["child", "served"]
+        return psutil.Process(int(pid))
+
     def stderr(self, process: subprocess.Popen) -> str:
         return (self.folder / f"{self.running.index(process)}.stderr").read_text()
 

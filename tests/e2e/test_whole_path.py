@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 
 import pytest
 from midwatch.model.finding import Kind
@@ -43,7 +42,9 @@ def test_a_spike_becomes_an_incident_with_file_and_line(world, client: Client):
 def test_the_agents_are_listed_with_what_is_off(world, client: Client):
     world.collector()
     service = world.service("spiky.py", "--every", "0")
-    (agent,) = world.eventually("an agent", lambda: client.agents("shop", connected_only=True))
+    world.eventually("an agent", lambda: client.agents("shop", connected_only=True))
+    # Its first status follows within a second.
+    (agent,) = world.eventually("its status", lambda: [one for one in client.agents("shop") if one.status.parts])
     assert agent.resource.pid == service.pid
     shown = world.midwatch("agents")
     assert shown.returncode == 0, shown.stderr
@@ -62,9 +63,7 @@ def test_a_profile_on_demand_and_its_trace_say_the_same(world, client: Client):
     )
     assert runner.stdout.readline() == "up\n", world.stderr(runner)
     world.eventually("the agent is attached", lambda: client.agents("ranker", connected_only=True))
-    began = time.monotonic()
     profiled = world.midwatch("profile", "ranker", "--requests", "20", "--json", "-o", str(trace))
-    took = time.monotonic() - began
     assert profiled.returncode == 0, profiled.stderr
     report = json.loads(profiled.stdout)
     first = report["findings"][0]
@@ -78,7 +77,6 @@ def test_a_profile_on_demand_and_its_trace_say_the_same(world, client: Client):
         (one["kind"], one["site"]) for one in report["findings"]
     ]
     assert again["verdict"] == report["verdict"]
-    assert took < 15.0, "6 s on an idle machine; this one may be busy"
 
 
 def test_a_service_that_nobody_knows_is_said_so(world):

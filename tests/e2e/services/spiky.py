@@ -42,7 +42,7 @@ def fork() -> None:
     if os.fork() == 0:
         for number in range(20):
             serve(number)
-        print("child served", flush=True)
+        print("child served", os.getpid(), flush=True)
         time.sleep(60)
         os._exit(0)
 
