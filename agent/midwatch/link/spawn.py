@@ -34,7 +34,9 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
-    if _forking.held:
+    # Nothing is held where this module was imported amid a fork.
+    if getattr(_forking, "held", False):
+        _forking.held = False
         _gate.release()
 
 
