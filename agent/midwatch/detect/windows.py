@@ -36,6 +36,8 @@ class WindowLog:
             if self._open is not None and end_ns >= self._open[1]:
                 return self._open[0]
             for capture_id, begun_ns, ended_ns in reversed(self._past):
-                if start_ns <= ended_ns and end_ns >= begun_ns:
+                if start_ns > ended_ns:
+                    break  # those before it ended earlier still; this is asked for every request
+                if end_ns >= begun_ns:
                     return capture_id
         return ""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 _MAX = 8_192
+_SLACK_NS = 100_000_000
+"""Ends come nearly in order: threads append a moment after they have looked at the clock."""
 
 
 class Span(Protocol):
@@ -33,22 +36,25 @@ class Ring:
 
     def overlapping(self, kind: type[S], start_ns: int, end_ns: int) -> list[S]:
         """Return the spans of this ``kind`` that share time with the interval, the earliest end first."""
-        found: list[S] = []
         with self._lock:
-            for span in reversed(self._spans):
-                # Ends come nearly in order: threads append a moment after they have looked at the clock.
-                if span.end_ns < start_ns - _SLACK_NS:
-                    break
-                if span.end_ns >= start_ns and span.start_ns <= end_ns and isinstance(span, kind):
-                    found.append(span)
+            found = list(self._backwards(kind, start_ns, end_ns))
         found.reverse()
         return found
+
+    def latest(self, kind: type[S], start_ns: int, end_ns: int) -> S | None:
+        """Return the last of what `overlapping` returns. Looks no further back: it is asked for every request."""
+        with self._lock:
+            return next(self._backwards(kind, start_ns, end_ns), None)
 
     def __len__(self) -> int:
         return len(self._spans)
 
-
-_SLACK_NS = 1_000_000_000
+    def _backwards(self, kind: type[S], start_ns: int, end_ns: int) -> Iterator[S]:
+        for span in reversed(self._spans):
+            if span.end_ns < start_ns - _SLACK_NS:
+                return
+            if span.end_ns >= start_ns and span.start_ns <= end_ns and isinstance(span, kind):
+                yield span
 
 
 class Ledger:

@@ -108,9 +108,9 @@ class Units:
         """Give a request without a unit in its own context the workload of the last one that it overlapped."""
         if mark.extra is not None and mark.extra.workload is not None:
             return
-        overlapping = ring.overlapping(Unit, mark.start_ns, mark.end_ns)
-        if overlapping:
-            mark.details.workload = overlapping[-1].workload
+        unit = ring.latest(Unit, mark.start_ns, mark.end_ns)
+        if unit is not None:
+            mark.details.workload = unit.workload
 
     def _begin(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unit:
         tracker, here = self._tracker, self._here

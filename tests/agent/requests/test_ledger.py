@@ -32,3 +32,17 @@ def test_kinds_are_kept_apart_and_the_oldest_go_first():
     assert len(ring) == 5
     assert len(ring.overlapping(Other, 0, 1000)) == 1
     assert [span.start_ns for span in ring.overlapping(Span, 0, 1000)][:1] != [0]
+
+
+def test_the_latest_is_the_last_of_those_that_share_time_and_nothing_older_is_looked_at():
+    class Untouched:
+        @property
+        def end_ns(self):
+            raise AssertionError("it was looked at")
+
+    spans = [Span(0, 10), Span(5, 20), Span(30, 40)]
+    ring = ring_of(Untouched(), *spans)
+    assert ring.latest(Span, 15, 25) is spans[1]
+    assert ring.latest(Span, 15, 35) is spans[2]
+    assert ring_of(*spans).latest(Span, 21, 29) is None
+    assert ring_of().latest(Span, 0, 1) is None
