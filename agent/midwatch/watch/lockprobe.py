@@ -67,19 +67,20 @@ class LockProbe:
         """Return the ident of the thread that stands in code that holds ``lock``, 0 where none is found."""
         end_ns = perf_counter_ns() + _BUDGET_NS
         for ident, top in frames.items():
-            if ident != waiter and self._holds(top, lock):
+            if ident != waiter and self._holds(top, lock, end_ns):
                 return ident
             if perf_counter_ns() > end_ns:
                 break
         return 0
 
-    def _holds(self, frame: FrameType | None, lock: object) -> bool:
+    def _holds(self, frame: FrameType | None, lock: object, end_ns: int) -> bool:
         waits_on: FrameType | None = None
         for _ in range(DEPTH):
-            if frame is None:
+            if frame is None or perf_counter_ns() > end_ns:
                 return False
             code = frame.f_code
-            for access in holds_at(self._code(code), code.co_code, frame.f_lasti):
+            held = self._code(code)
+            for access in holds_at(held, code.co_code, frame.f_lasti) if held else ():
                 value = access.resolve(frame)
                 if value is lock or _inner(value) is lock:
                     # Inside `Condition.wait` of this very condition its lock is free.
