@@ -12,23 +12,40 @@ else has changed it meanwhile.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 
 EAGER_S = 0.0005
+_before_s = 0.0
+"""What the interval was before it was lowered; 0.0 while it is not."""
 
 
 @contextlib.contextmanager
 def eager_switching(interval_s: float = EAGER_S) -> Iterator[None]:
     """Lower the switch interval to ``interval_s`` seconds while the block lasts; a lower one stays as it is."""
+    global _before_s
     before_s = sys.getswitchinterval()
     if before_s <= interval_s:
         yield
         return
+    _before_s = before_s
     sys.setswitchinterval(interval_s)
     lowered_s = sys.getswitchinterval()
     try:
         yield
     finally:
+        _before_s = 0.0
         if sys.getswitchinterval() == lowered_s:
             sys.setswitchinterval(before_s)
+
+
+def _after_fork() -> None:
+    """In a child that was forked inside the block the thread that would put the interval back is gone."""
+    global _before_s
+    if _before_s:
+        sys.setswitchinterval(_before_s)
+        _before_s = 0.0
+
+
+os.register_at_fork(after_in_child=_after_fork)

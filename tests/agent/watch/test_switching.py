@@ -1,4 +1,6 @@
+import os
 import sys
+import warnings
 
 import pytest
 from midwatch.watch.switching import EAGER_S, eager_switching
@@ -38,3 +40,21 @@ def test_what_the_host_sets_meanwhile_stays():
     with eager_switching():
         sys.setswitchinterval(0.002)
     assert sys.getswitchinterval() == pytest.approx(0.002, abs=1e-6)
+
+
+def test_a_child_that_is_forked_meanwhile_has_the_interval_of_before():
+    sys.setswitchinterval(0.005)
+    with eager_switching():
+        reader, writer = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # from Python 3.12 on: of a fork beside other threads
+            pid = os.fork()
+        if pid == 0:
+            os.write(writer, b"put back" if sys.getswitchinterval() > 0.004 else b"lowered")
+            os._exit(0)
+        os.waitpid(pid, 0)
+        said = os.read(reader, 100)
+        os.close(reader)
+        os.close(writer)
+        assert sys.getswitchinterval() == pytest.approx(EAGER_S, abs=1e-6)
+    assert said == b"put back"
