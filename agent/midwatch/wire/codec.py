@@ -34,13 +34,27 @@ from midwatch_proto.v1 import (
     trace_pb2,
 )
 
-from midwatch.model import capture, finding, incident, order, requests, resource, samples, site, spike, status, trace
+from midwatch.model import (
+    capture,
+    finding,
+    incident,
+    order,
+    requests,
+    resource,
+    samples,
+    site,
+    spike,
+    status,
+    trace,
+    workload,
+)
 
 T = TypeVar("T")
 
 _MODULES: tuple[tuple[ModuleType, ModuleType], ...] = (
     (resource, resource_pb2),
     (site, site_pb2),
+    (workload, requests_pb2),
     (requests, requests_pb2),
     (samples, samples_pb2),
     (spike, spike_pb2),
