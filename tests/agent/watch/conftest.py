@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from midwatch.watch.frames import current_frames
 
 
 class Stage:
@@ -52,3 +53,15 @@ def stage():
     stage = Stage()
     yield stage
     stage.finish()
+
+
+@pytest.fixture
+def own_frames():
+    """The frames of this test's threads, without those of threads that earlier tests have left (gRPC's end late)."""
+    strangers = set(threading.enumerate()) - {threading.current_thread()}
+
+    def frames():
+        strange = {thread.ident for thread in strangers if thread.is_alive()}
+        return {ident: frame for ident, frame in current_frames().items() if ident not in strange}
+
+    return frames

@@ -63,11 +63,11 @@ class FakeTracker:
 class Scene:
     """A watchdog on a fake clock. Frames are real ones of this process."""
 
-    def __init__(self):
+    def __init__(self, frames):
         self.clock = FakeClock()
         self.tracker = FakeTracker()
         self.begun = {}
-        self.dog = Watchdog(self.tracker, Stacks(), LockProbe(), self.clock)
+        self.dog = Watchdog(self.tracker, Stacks(), LockProbe(), self.clock, frames=frames)
 
     def begin(self, request_id=1, *, ident=None, limit_ms=100, is_async=False):
         now = self.clock.now_ns
@@ -87,8 +87,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene():
-    return Scene()
+def scene(own_frames):
+    return Scene(own_frames)
 
 
 def test_it_blocks_while_nothing_is_in_flight(scene):

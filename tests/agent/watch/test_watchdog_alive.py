@@ -17,11 +17,11 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def alive():
+def alive(own_frames):
     """A running watchdog on the real clock and the real tracker."""
     clock = SystemClock()
     tracker = Tracker(clock)
-    dog = Watchdog(tracker, Stacks(), LockProbe(), clock)
+    dog = Watchdog(tracker, Stacks(), LockProbe(), clock, frames=own_frames)
     turned = threading.Event()
     turn = dog.turn
     dog.turn = lambda: (turn(), turned.set())[0]
