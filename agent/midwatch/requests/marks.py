@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -82,6 +84,30 @@ class RequestMark:
         return mine[0] if len(mine) == 1 else None
 
 
+class _OneCall:
+    """The request around one call. It knows its mark, so it also ends in another context than that of its begin."""
+
+    __slots__ = ("_mark", "_route", "_tracker")
+
+    def __init__(self, route: str) -> None:
+        self._route = route
+        self._tracker = installed()
+        self._mark: Mark | None = None
+
+    def __enter__(self) -> None:
+        if self._tracker is not None:
+            try:
+                self._mark = self._tracker.begin(self._route)
+            except Exception as error:
+                guard.failed("request.begin", error)
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._tracker is not None and self._mark is not None:
+            safe_end(self._tracker, self._mark, status_of(error_type))
+
+
 def decorate(function: F, route: str) -> F:
     """Return ``function`` with a request around each call; a generator's lasts until it is exhausted or closed."""
     if inspect.isasyncgenfunction(function):
@@ -100,14 +126,14 @@ def decorate(function: F, route: str) -> F:
 
         @functools.wraps(function)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with RequestMark(route):
+            with _OneCall(route):
                 return await function(*args, **kwargs)
 
     else:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with RequestMark(route):
+            with _OneCall(route):
                 return function(*args, **kwargs)
 
     return cast("F", wrapper)
@@ -119,19 +145,27 @@ class Steps:
     ROUTE = "step"
 
     def __init__(self) -> None:
-        self._open: dict[int, Mark] = {}
+        self._here = threading.local()
 
     def step(self) -> None:
         """End this thread's step, and begin the next one."""
+        before: _OpenStep | None = getattr(self._here, "step", None)
+        if before is not None:
+            safe_end(before.tracker, before.mark, "ok")
         tracker = installed()
-        if tracker is None:
-            return
-        import threading
+        mark = tracker.begin(self.ROUTE) if tracker is not None else None
+        self._here.step = _OpenStep(tracker, mark) if tracker is not None and mark is not None else None
 
-        ident = threading.get_ident()
-        mark = self._open.pop(ident, None)
-        if mark is not None:
-            safe_end(tracker, mark, "ok")
-        mark = tracker.begin(self.ROUTE)
-        if mark is not None:
-            self._open[ident] = mark
+
+class _OpenStep:
+    """The last step of a thread; where the thread ends without another one, nobody knows when it ended."""
+
+    __slots__ = ("mark", "tracker")
+
+    def __init__(self, tracker: Tracker, mark: Mark) -> None:
+        self.tracker = tracker
+        self.mark = mark
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.tracker.forget(self.mark)

@@ -21,6 +21,8 @@ OTHER = "other"
 MAX_ROUTES = 256
 """Routes are templates; a service with more has made one from values, and they must not leave the process."""
 _MAX_FINISHED = 65_536
+_MAX_OPEN = 16_384
+"""In flight at a time. More have been begun without being ended: each keeps its context, and what that holds, alive."""
 _UNIT_THREAD_NS = 10_000_000_000
 
 _modules = sys.modules
@@ -138,6 +140,10 @@ class Tracker:
         if is_async is None:
             asyncio = _modules.get("asyncio.events")
             is_async = asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - the cheap way
+        in_flight = len(self._open)
+        if in_flight >= _MAX_OPEN:
+            drops.drop("too_many_in_flight")
+            return None
         here = self._here
         if marked:
             self.marked = True
@@ -157,7 +163,7 @@ class Tracker:
         mark.token = self._current.set(mark) if bind else None
         mark.start_ns = start_ns = self._perf_ns()
         mark.deadline_ns = start_ns + route.limit_ns if route.limit_ns else 0
-        mark.in_flight = len(self._open) + 1
+        mark.in_flight = in_flight + 1
         self._open[request_id] = mark
         if self._asleep:
             self._arrival.set()
@@ -194,6 +200,11 @@ class Tracker:
     def current(self) -> Mark | None:
         """Return the open request of this context, if any."""
         mark = self._current.get()
+    def forget(self, mark: Mark) -> None:
+        """Give up a request that nobody can end any more; nothing is told of it."""
+        if self._open.pop(mark.request_id, None) is not None:
+            drops.drop("request_unended")
+
         return None if mark is None or mark.end_ns else mark
 
     def bind(self, mark: Mark) -> Token[Mark | None]:

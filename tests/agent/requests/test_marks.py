@@ -6,6 +6,7 @@ import threading
 import pytest
 from midwatch import note, request, step
 from midwatch.requests.tracker import install
+from midwatch.drops import drops
 
 
 def served(tracker):
@@ -244,6 +245,45 @@ def test_steps_follow_each_other(tracker, clock):
 
 async def test_everything_is_harmless_where_midwatch_is_off():
     install(None)
+def test_the_last_step_of_a_thread_that_has_ended_is_given_up(tracker):
+    before = dict(drops.counts()).get("request_unended", 0)
+    thread = threading.Thread(target=step)
+    thread.start()
+    thread.join()
+    assert tracker.count() == 0
+    assert served(tracker) == []
+    assert dict(drops.counts())["request_unended"] == before + 1
+
+
+def test_a_decorated_coroutine_that_is_thrown_away_amid_another_request_ends_its_own(tracker):
+    class Forever:
+        def __await__(self):
+            yield
+
+    @request("thrown")
+    async def handler():
+        await Forever()
+
+    coroutine = handler()
+    contextvars.copy_context().run(coroutine.send, None)
+    with request("other"):
+        assert tracker.count() == 2
+        coroutine.close()
+        assert tracker.count() == 1
+    assert served(tracker) == [("thrown", "ok"), ("other", "ok")]
+
+
+def test_requests_that_nobody_ends_do_not_pile_up_without_end(tracker, monkeypatch):
+    monkeypatch.setattr("midwatch.requests.tracker._MAX_OPEN", 3)
+    before = dict(drops.counts()).get("too_many_in_flight", 0)
+    marks = [contextvars.copy_context().run(tracker.begin, "lost") for _ in range(5)]
+    assert [mark is not None for mark in marks] == [True] * 3 + [False] * 2
+    assert dict(drops.counts())["too_many_in_flight"] == before + 2
+    tracker.end(marks[0])
+    with request("rank"):
+        assert tracker.count() == 3
+
+
 
     @request("stream")
     def stream():
