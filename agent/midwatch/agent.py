@@ -131,8 +131,8 @@ class Agent:
             return self._state, self._detail
         wrong = [*self._loaded.problems]
         wrong += [f"{part.name} failed: {part.detail}" for part in parts if part.state == "failed"]
-        if room is None and not self._worker.alive:
-            wrong.append("the agent could not start; the log has the error.")
+        if not self._worker.alive:
+            wrong.append(f"the agent {'could not start' if room is None else 'has broken off'}; the log has the error.")
         if wrong:
             return "degraded", " ".join(wrong)
         if room is None:

@@ -19,6 +19,7 @@ from midwatch.clock import Clock
 from midwatch.config import Settings, state_dir
 from midwatch.detect.windows import WindowLog
 from midwatch.evidence import Evidence, Senses
+from midwatch.guard import guard
 from midwatch.identity import identify, with_torch
 from midwatch.intake import Intake
 from midwatch.integrations.imports import ImportHooks
@@ -130,8 +131,8 @@ class Backroom:
             self._sampler().run(stop)
         finally:
             self._stack.stop()
-            self._intake.digest()
-            self._report()
+            guard.call("backroom.digest", self._intake.digest, default=None)
+            guard.call("backroom.report", self._report, default=None)
             self._link.stop(FLUSH_S)
 
     def order(self, order: CaptureOrder) -> None:

@@ -24,7 +24,9 @@ def _setting(
     default: Any, text: str, *, choices: tuple[str, ...] = (), low: float = 0.0, high: float = 0.0, secret: bool = False
 ) -> Any:
     return field(
-        default=default, repr=not secret, metadata={"help": text, "choices": choices, "low": low, "high": high}
+        default=default,
+        repr=not secret,
+        metadata={"help": text, "choices": choices, "low": low, "high": high, "secret": secret},
     )
 
 
@@ -144,7 +146,8 @@ def _parse(kind: Any, value: Any, limits: Mapping[str, Any]) -> Any:
             raise _UnusableError(f"a list of names, not {value!r}")
         return tuple(item.strip() for item in items if item.strip())
     if not isinstance(value, str):
-        raise _UnusableError(f"a text, not {value!r}")
+        # What is said here is logged, and sent with the status.
+        raise _UnusableError("a text" if limits["secret"] else f"a text, not {value!r}")
     text = value.strip()
     choices = limits["choices"]
     if choices and text.lower() not in choices:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from midwatch.clock import Clock
+from midwatch.drops import drops
 from midwatch.intake import Intake
 from midwatch.manners import GiveWay
 from midwatch.model.capture import Capture
@@ -23,6 +23,7 @@ from midwatch.requests.records import Recorder
 from midwatch.requests.tracker import Mark, Tracker
 from midwatch.requests.units import Unit
 from midwatch.watch.sampler import WindowSampler, WindowSamples
+from midwatch.watch.threads import everyone
 from midwatch.watch.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class Evidence:
             locks=seen.locks,
             gc=tuple(self._senses.gc(start_ns, end_ns)),
             compiles=tuple(self._senses.compiles(start_ns, end_ns)),
-            units=units[-_MAX_UNITS:],
+            units=_last(units, _MAX_UNITS, "units_of_one_request"),
             gpu=tuple(self._senses.gpu(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
             host=tuple(self._senses.host(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
             has_device=uses_device(),
@@ -123,7 +124,7 @@ class Evidence:
         requests = self._requests(start_ns, end_ns)
         route = capture.route or _most_common(request.route for request in requests)
         intake = self.intake
-        record = self._record
+        record, self._record = self._record, WindowSamples()
         capture = replace(
             capture,
             route=route,
@@ -153,7 +154,8 @@ class Evidence:
                 break
             self._clock.sleep(_STEP_S)
         self._digest()
-        marks = self._ledger.requests.overlapping(Mark, start_ns, end_ns)[-_MAX_REQUESTS:]
+        marks = self._ledger.requests.overlapping(Mark, start_ns, end_ns)
+        marks = list(_last(tuple(marks), _MAX_REQUESTS, "requests_of_one_window"))
         seen = {mark.request_id for mark in marks}
         marks += [mark for mark in running if mark.request_id not in seen]
         intake = self.intake
@@ -172,14 +174,20 @@ class Evidence:
     def _threads(self, sampled: tuple[ThreadName, ...]) -> tuple[ThreadName, ...]:
         """Return the threads that were sampled, some of which may have ended, and those that run now."""
         known = {thread.ident: thread for thread in sampled}
-        for thread in threading.enumerate():
-            ident = thread.ident or 0
-            known.setdefault(ident, ThreadName(thread.native_id or 0, ident, "" if self._redact else thread.name))
+        for thread in everyone(redact=self._redact):
+            known.setdefault(thread.ident, thread)
         return tuple(known.values())
 
     def _digest(self) -> None:
         if self.intake is not None:
             self.intake.digest()
+
+
+def _last(seen: tuple[T, ...], most: int, reason: str) -> tuple[T, ...]:
+    """Return the last ``most`` of what was seen; the others are counted as dropped."""
+    if len(seen) > most:
+        drops.drop(reason, len(seen) - most)
+    return seen[-most:]
 
 
 def uses_device() -> bool:

@@ -111,6 +111,7 @@ class Controller:
         self._worker = Worker("midwatch-profiler", self._run)
         self._stopping = threading.Event()
         self._wake_read, self._wake_write = -1, -1
+        self._pipe_lock = threading.RLock()
         self._torch_came = False
         self.counts = {"done": 0, "refused": 0, "failed": 0, "empty": 0}
         """Captures by state."""
@@ -134,15 +135,21 @@ class Controller:
     def stop(self) -> None:
         """End a window that is open, without saving it, and the thread."""
         self._stopping.set()
-        if self._worker.stop(timeout_s=3.0, wake=self.wake) and self._wake_read >= 0:
-            os.close(self._wake_read)
-            os.close(self._wake_write)
-            self._wake_read = self._wake_write = -1
+        session.forget(self.wake)
+        if self._worker.stop(timeout_s=3.0, wake=self.wake):
+            with self._pipe_lock:
+                ends = self._wake_read, self._wake_write
+                self._wake_read = self._wake_write = -1
+                for end in ends:
+                    if end >= 0:
+                        os.close(end)
 
     def wake(self) -> None:
         """Rouse the thread. Never blocks."""
-        with contextlib.suppress(OSError):
-            os.write(self._wake_write, b"w")
+        # Under the lock, so that the number is not that of a file which the service has opened meanwhile.
+        with self._pipe_lock, contextlib.suppress(OSError):
+            if self._wake_write >= 0:
+                os.write(self._wake_write, b"w")
 
     def torch_imported(self) -> None:
         """Have the thread choose its engine, and guard the user's profiler sessions, now that torch is there."""
@@ -224,6 +231,7 @@ class Controller:
                 good = self._window(engine, order, base, ordered_ns)
         except EngineError as error:
             state = "refused" if isinstance(error, EngineRefused) else "failed"
+            self._remove(self._paths(order))
             self._send(replace(base, state=state, detail=_sentence(error)), "", "")
             good = state == "refused"
         except Exception as error:
@@ -233,7 +241,7 @@ class Controller:
             self._remove(self._paths(order))
             self._send(replace(base, detail=f"{type(error).__name__}: {error}"), "", "")
         finally:
-            self._beside.end()
+            guard.call("controller.beside", self._beside.end, default=None)
             self._windows.end(self._clock.perf_ns())
             self._budget.ended(self._now_s(), good=good)
 

@@ -63,6 +63,11 @@ class ProfilerSession:
         """Have ``waker`` called, on the user's thread, when our window must end at once. It must not block."""
         self._wakers.append(waker)
 
+    def forget(self, waker: Callable[[], None]) -> None:
+        """Call ``waker`` no more."""
+        if waker in self._wakers:
+            self._wakers.remove(waker)
+
     @property
     def forked(self) -> bool:
         """Whether this is a forked child of the process in which the wrappers were installed."""
@@ -145,7 +150,7 @@ class ProfilerSession:
             if not self._exiting:
                 self.yielded += 1
             self.wanted.set()
-            for waker in self._wakers:
+            for waker in tuple(self._wakers):
                 guard.call("session.waker", waker, default=None)
             return self._free.wait_for(lambda: not self._owner, timeout_s)
 

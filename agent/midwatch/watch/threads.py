@@ -24,6 +24,11 @@ def describe(ident: int, *, redact: bool = False) -> ThreadName:
     )
 
 
+def everyone(*, redact: bool = False) -> list[ThreadName]:
+    """Return what is known of all threads that Python knows."""
+    return [describe(ident, redact=redact) for ident in tuple(getattr(threading, "_active", {}))]
+
+
 def is_own(ident: int) -> bool:
     """Return whether this is a thread of the agent's."""
     return describe(ident).name.startswith(OWN_PREFIX)

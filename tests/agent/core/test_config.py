@@ -96,6 +96,12 @@ def test_the_token_is_not_shown():
     assert "secret" not in repr(Settings(token="secret"))
 
 
+def test_a_token_that_cannot_be_used_is_not_told_either():
+    for problem in loaded({}, token=b"secret").problems:
+        assert "secret" not in problem
+        assert problem == "start(token=…) must be a text; it was ignored."
+
+
 def test_state_lives_where_the_desktop_standard_says():
     settings = Settings()
     assert str(state_dir(settings, {"XDG_STATE_HOME": "/state"})) == "/state/midwatch"

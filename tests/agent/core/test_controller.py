@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from midwatch.capture import controller
+from midwatch.capture.base import EngineError
 from midwatch.capture.session import session
 from midwatch.model.capture import CaptureOrder
 from midwatch.model.plain import from_plain, to_plain
@@ -223,6 +224,39 @@ def test_whatever_goes_wrong_the_order_is_answered_and_the_session_closed(
 
     monkeypatch.setattr(controller, "write_tracks", full)
     capture = serve_order(order(command_id="k1"))
+def test_a_trace_that_was_saved_in_part_is_removed(agent, serve_order, monkeypatch, tmp_path):
+    def fail(path):
+        Path(path).write_text("half")
+        raise EngineError("the window could not be saved: no space")
+
+    monkeypatch.setattr(agent.engine, "close", fail)
+    assert serve_order(order()).state == "failed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_window_is_over_for_the_requests_also_where_naming_its_samples_fails(
+    agent, serve_order, swallowed, monkeypatch
+):
+    def broken():
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(agent.sampler, "stop", broken)
+    assert serve_order(order()).state == "failed"
+    agent.clock.advance(60)
+    assert agent.windows.overlapping(agent.clock.perf_ns() - 1, agent.clock.perf_ns()) == ""
+    agent.sampler.running = False
+    swallowed.clear()
+
+
+def test_a_controller_that_has_stopped_is_remembered_by_nobody(agent):
+    before = len(session._wakers)
+    agent.controller.start()
+    assert len(session._wakers) == before + 1
+    agent.controller.stop()
+    assert len(session._wakers) == before
+    agent.controller.wake()
+
+
     assert (capture.state, capture.command_id) == ("failed", "k1")
     assert "No space left" in capture.detail
     assert agent.engine.aborted == 1

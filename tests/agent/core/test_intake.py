@@ -1,9 +1,14 @@
+import threading
+from dataclasses import replace
+
 import pytest
 from midwatch.drops import drops
-from midwatch.model.plain import from_plain
+from midwatch.model.plain import from_plain, to_plain
 from midwatch.model.requests import RouteStats, Workload
-from midwatch.model.samples import GcPause
+from midwatch.model.samples import GcPause, StackSample
+from midwatch.model.site import Frame
 from midwatch.model.spike import Spike
+from midwatch.requests.units import Unit
 
 
 @pytest.fixture
@@ -63,6 +68,50 @@ def test_a_slow_request_becomes_a_spike_with_its_evidence(warm):
     assert second.baseline.requests == 205
     assert not second.has_device
     assert warm.intake.spikes == 2
+
+
+def test_a_spike_is_sent_as_its_plain_value_though_it_is_made_in_pieces(warm, monkeypatch):
+    frames = (Frame("app.py", 3, "rank", "app", "item"),) * 2
+    samples = tuple(StackSample(n, 1, 2, "server", "request", frames, 10) for n in range(3))
+    testify = warm.evidence.testify
+    told = []
+
+    def with_samples(spike, mark):
+        told.append(replace(testify(spike, mark), samples=samples))
+        return told[-1]
+
+    monkeypatch.setattr(warm.evidence, "testify", with_samples)
+    warm.serve(0.1)
+    warm.intake.digest()
+    (frame,) = warm.link.frames("spike")
+    assert frame["spike"] == to_plain(told[0])
+    assert spikes(warm) == told
+
+
+def test_whether_it_is_warm_can_be_asked_while_it_digests(warm):
+    with warm.intake._lock:
+        asked = threading.Thread(target=warm.intake.warmed_up)
+        asked.start()
+        asked.join(10)
+        assert not asked.is_alive()
+
+
+def test_what_a_spike_leaves_out_is_counted(warm):
+    before = dict(drops.counts()).get("units_of_one_request", 0)
+    mark = warm.tracker.begin("rank")
+    for _ in range(70):
+        unit = Unit()
+        unit.unit_id, unit.name, unit.requests, unit.workload = 1, "Model", 1, Workload()
+        unit.thread_ident, unit.thread_id, unit.thread_name = 1, 1, ""
+        unit.start_ns = warm.clock.perf_ns()
+        warm.clock.advance(0.001)
+        unit.end_ns = warm.clock.perf_ns()
+        warm.ledger.units.add(unit)
+    warm.tracker.end(mark)
+    warm.intake.digest()
+    (spike,) = spikes(warm)
+    assert len(spike.units) == 64
+    assert dict(drops.counts())["units_of_one_request"] == before + 6
 
 
 def test_a_recurring_spike_opens_a_window_and_is_told_so(warm):
