@@ -82,6 +82,8 @@ class Finding:
     caveats: tuple[str, ...] = ()
     graph_candidate: GraphCandidate | None = None
     related_site: Site | None = None
+    route: str = ""
+    """The route whose requests it holds, where a window served several and all of it falls into one; else ""."""
     """The other end where there is one: for ``lock_wait`` the holder's line."""
     share_of_overrun: float = 0.0
     """For a spike: how much of the overrun, as far as it was watched, this explains; 0 for findings from a window."""

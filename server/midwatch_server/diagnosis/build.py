@@ -29,6 +29,7 @@ def window_finding(
     caveats: Iterable[str] = (),
     graph_candidate: GraphCandidate | None = None,
     related_site: Site | None = None,
+    route: str = "",
 ) -> Finding:
     """Build a finding of a window; all times are untraced milliseconds of one affected request."""
     return Finding(
@@ -46,6 +47,7 @@ def window_finding(
         caveats=tuple(caveats),
         graph_candidate=graph_candidate,
         related_site=related_site,
+        route=route,
     )
 
 

@@ -127,6 +127,13 @@ class Evidence:
         """What the figures of the window refer to: ``request``, ``step`` or ``window``."""
         return NOUNS.get(self.summary.window.basis, "request") if self.summary else "request"
 
+    def route_of(self, starts_ms: tuple[float, ...]) -> str:
+        """Return the route into whose requests all of these moments fall, "" where there is one only, or none alone."""
+        if self.summary is None or len(self.routes) < 2:
+            return ""
+        hit = {facts.route for facts in self.summary.requests if _holds(facts, starts_ms)}
+        return hit.pop() if len(hit) == 1 else ""
+
     def per(self, affected: int, starts_ms: tuple[float, ...] = ()) -> str:
         """Say in how many of the requests: ``in every request``, ``in 1 of 16 requests``, ``in this window``.
 
@@ -136,12 +143,9 @@ class Evidence:
         if self.noun == "window":
             return "in this window"
         of = ""
-        if self.summary is not None and len(self.routes) > 1:
-            hit = {facts.route for facts in self.summary.requests if _holds(facts, starts_ms)}
-            if len(hit) == 1:
-                route = hit.pop()
-                whole = self._estimated(tuple(facts for facts in self.summary.requests if facts.route == route))
-                of = f" of {route}"
+        if self.summary is not None and (route := self.route_of(starts_ms)):
+            whole = self._estimated(tuple(facts for facts in self.summary.requests if facts.route == route))
+            of = f" of {route}"
         if affected >= whole:
             return f"in every {self.noun}{of}" if whole > 1 else f"in the {self.noun}{of}"
         return f"in {affected} of {whole} {self.noun}s{of}"

@@ -72,7 +72,8 @@ def _sightings(
 ) -> tuple[Sighting, ...]:
     found: dict[str, Sighting] = {}
     for finding in diagnosis.findings:
-        mark = fingerprint(resource.service, route, finding)
+        where = finding.route or route
+        mark = fingerprint(resource.service, where, finding)
         if mark in found:
             continue
         group = incident_id(mark)
@@ -85,5 +86,5 @@ def _sightings(
             spike_id=spike_id,
             capture_id=capture_id,
         )
-        found[mark] = Sighting(mark, key, resource.service, resource.service_version, route, occurrence)
+        found[mark] = Sighting(mark, key, resource.service, resource.service_version, where, occurrence)
     return tuple(found.values())

@@ -216,6 +216,7 @@ class Finding(google.protobuf.message.Message):
     GRAPH_CANDIDATE_FIELD_NUMBER: builtins.int
     RELATED_SITE_FIELD_NUMBER: builtins.int
     SHARE_OF_OVERRUN_FIELD_NUMBER: builtins.int
+    ROUTE_FIELD_NUMBER: builtins.int
     kind: global___Kind.ValueType
     """What it is."""
     title: builtins.str
@@ -234,6 +235,8 @@ class Finding(google.protobuf.message.Message):
     """0 to 1."""
     share_of_overrun: builtins.float
     """For a spike: how much of the overrun it explains, 0 to 1; 0 for findings from a window."""
+    route: builtins.str
+    """The route whose requests it holds, where a window served several and all of it falls into one."""
     @property
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where it is; absent where not known."""
@@ -276,9 +279,10 @@ class Finding(google.protobuf.message.Message):
         graph_candidate: global___GraphCandidate | None = ...,
         related_site: midwatch_proto.v1.site_pb2.Site | None = ...,
         share_of_overrun: builtins.float = ...,
+        route: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["graph_candidate", b"graph_candidate", "related_site", b"related_site", "site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["advice", b"advice", "caveats", b"caveats", "confidence", b"confidence", "evidence", b"evidence", "graph_candidate", b"graph_candidate", "kind", b"kind", "occurrences_per_request", b"occurrences_per_request", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "related_site", b"related_site", "requests_affected", b"requests_affected", "share_of_overrun", b"share_of_overrun", "share_of_request", b"share_of_request", "site", b"site", "title", b"title"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["advice", b"advice", "caveats", b"caveats", "confidence", b"confidence", "evidence", b"evidence", "graph_candidate", b"graph_candidate", "kind", b"kind", "occurrences_per_request", b"occurrences_per_request", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "related_site", b"related_site", "requests_affected", b"requests_affected", "route", b"route", "share_of_overrun", b"share_of_overrun", "share_of_request", b"share_of_request", "site", b"site", "title", b"title"]) -> None: ...
 
 global___Finding = Finding
 

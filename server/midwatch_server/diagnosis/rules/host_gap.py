@@ -104,6 +104,7 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
             f"The longest takes {ms(gap.max_ms)}{look_at(gap.starts_ms)}",
         ),
         advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
+        route=evidence.route_of(gap.starts_ms),
     )
 
 

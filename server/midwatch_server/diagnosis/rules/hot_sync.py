@@ -122,6 +122,7 @@ def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
         evidence=_window_evidence(evidence, wait, gain, wall),
         advice=_advice(wait.cause),
         caveats=() if known else ("Kernel records are missing, so what removing this wait would gain is not known",),
+        route=evidence.route_of(wait.starts_ms),
     )
 
 
