@@ -122,7 +122,7 @@ class Evidence:
     def tracks(self, capture: Capture, start_ns: int, end_ns: int) -> Tracks:
         """Return all that was seen between two monotonic times, requests that the window cut included."""
         requests = self._requests(start_ns, end_ns)
-        route = capture.route or _most_common(request.route for request in requests)
+        route = capture.route or _heaviest(requests)
         intake = self.intake
         record, self._record = self._record, WindowSamples()
         capture = replace(
@@ -198,9 +198,13 @@ def uses_device() -> bool:
     return bool(is_initialized()) if is_initialized is not None else False
 
 
-def _most_common(routes: Iterable[str]) -> str:
-    counts = Counter(routes).most_common(1)
-    return counts[0][0] if counts else ""
+def _heaviest(requests: Iterable[RequestRecord]) -> str:
+    """Return the route that took most time: a cheap one that is asked often says little about what the window shows."""
+    spent_ns: Counter[str] = Counter()
+    for request in requests:
+        spent_ns[request.route] += request.duration_ns
+    most = spent_ns.most_common(1)
+    return most[0][0] if most else ""
 
 
 def _workload(requests: list[RequestRecord], route: str) -> Workload:

@@ -82,6 +82,15 @@ def test_a_window_is_answered_with_trace_and_tracks(agent, serve_order):
     assert Path(frame["tracks_path"]).stat().st_mode & 0o077 == 0
 
 
+def test_a_window_is_about_the_route_that_took_most_time_not_the_one_asked_most_often(agent, serve_order):
+    def inside():
+        for _ in range(10):
+            agent.serve(0.001, route="ping")
+        agent.serve(0.05, route="rank")
+
+    assert serve_order(order(seconds=0.1), inside).route == "rank"
+
+
 def test_stacks_are_sampled_while_the_window_records_and_not_while_it_is_stopped_and_saved(agent, serve_order):
     before_s, seen = sys.getswitchinterval(), []
     close = agent.engine.close
@@ -215,15 +224,6 @@ def test_a_trace_that_nobody_takes_is_removed(agent, serve_order, tmp_path):
     assert list(tmp_path.glob("*.json")) == []
 
 
-def test_whatever_goes_wrong_the_order_is_answered_and_the_session_closed(
-    agent, serve_order, monkeypatch, swallowed, tmp_path
-):
-    def full(path, tracks, clock):
-        Path(path).write_text("half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(controller, "write_tracks", full)
-    capture = serve_order(order(command_id="k1"))
 def test_a_trace_that_was_saved_in_part_is_removed(agent, serve_order, monkeypatch, tmp_path):
     def fail(path):
         Path(path).write_text("half")
@@ -257,6 +257,15 @@ def test_a_controller_that_has_stopped_is_remembered_by_nobody(agent):
     agent.controller.wake()
 
 
+def test_whatever_goes_wrong_the_order_is_answered_and_the_session_closed(
+    agent, serve_order, monkeypatch, swallowed, tmp_path
+):
+    def full(path, tracks, clock):
+        Path(path).write_text("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(controller, "write_tracks", full)
+    capture = serve_order(order(command_id="k1"))
     assert (capture.state, capture.command_id) == ("failed", "k1")
     assert "No space left" in capture.detail
     assert agent.engine.aborted == 1
