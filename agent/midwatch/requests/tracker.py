@@ -197,14 +197,14 @@ class Tracker:
         if mark.deadline_ns and end_ns > mark.deadline_ns:
             self.on_overdue.set()
 
-    def current(self) -> Mark | None:
-        """Return the open request of this context, if any."""
-        mark = self._current.get()
     def forget(self, mark: Mark) -> None:
         """Give up a request that nobody can end any more; nothing is told of it."""
         if self._open.pop(mark.request_id, None) is not None:
             drops.drop("request_unended")
 
+    def current(self) -> Mark | None:
+        """Return the open request of this context, if any."""
+        mark = self._current.get()
         return None if mark is None or mark.end_ns else mark
 
     def bind(self, mark: Mark) -> Token[Mark | None]:

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 from midwatch import note, request, step
-from midwatch.requests.tracker import install
 from midwatch.drops import drops
+from midwatch.requests.tracker import install
 
 
 def served(tracker):
@@ -243,8 +243,6 @@ def test_steps_follow_each_other(tracker, clock):
     assert tracker.count() == 1
 
 
-async def test_everything_is_harmless_where_midwatch_is_off():
-    install(None)
 def test_the_last_step_of_a_thread_that_has_ended_is_given_up(tracker):
     before = dict(drops.counts()).get("request_unended", 0)
     thread = threading.Thread(target=step)
@@ -284,6 +282,8 @@ def test_requests_that_nobody_ends_do_not_pile_up_without_end(tracker, monkeypat
         assert tracker.count() == 3
 
 
+async def test_everything_is_harmless_where_midwatch_is_off():
+    install(None)
 
     @request("stream")
     def stream():
