@@ -20,7 +20,7 @@ from midwatch.guard import guard
 from midwatch.requests.handsoff import HandsOff
 from midwatch.requests.hooks import EnterHook, LeaveHook, dynamo_must_skip
 from midwatch.requests.units import Units, name_of
-from midwatch.watch.frames import current_frames
+from midwatch.watch.frames import caller, current_frames, local_variables
 
 if TYPE_CHECKING:
     from midwatch.model.status import Part
@@ -179,8 +179,8 @@ class Roots:
             if frame is None:
                 return root
             if frame.f_code is self._call_code:
-                root = frame.f_locals.get("self")
-            frame = frame.f_back
+                root = local_variables(frame).get("self")
+            frame = caller(frame)
         return None
 
     def _look_at_stacks(self) -> None:

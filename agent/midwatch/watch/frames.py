@@ -1,9 +1,15 @@
-"""The innermost frame of every thread, without a deadlock of CPython 3.11.
+"""Frames of other threads, without a deadlock and a crash of CPython 3.11.
 
-There `sys._current_frames` makes frame objects while it holds the interpreter's list lock, and making an object may
-start a garbage collection. If that frees a `threading.local`, the same thread asks for the same lock again, with the
-GIL in its hands: the process stands still for good. So no collection may start inside the call. (3.10 makes no objects
-there, and from 3.12 on collections start between instructions only.)
+There frame objects are made when somebody asks for them, and making an object may start a garbage collection, which
+may run Python code (finalisers, `gc.callbacks`) and let other threads run. Two calls do not bear that:
+
+* `sys._current_frames` holds the interpreter's list lock meanwhile. If the collection frees a `threading.local`, the
+  same thread asks for the same lock again, with the GIL in its hands: the process stands still for good.
+* ``f_back`` and ``f_locals`` of a frame of another thread keep a pointer into that thread's stack. If that thread
+  runs on and returns, they read, and write, what lies there now: ``f_back`` gave a function once, and worse can come.
+
+So no collection may start inside of these calls. (3.10 makes no objects there, and from 3.12 on collections start
+between instructions only.)
 
 Switching the collector off and on must not be torn apart by another thread, or the host's own `gc.disable` in between
 would be undone. A thread is only ever left between two instructions of byte code, so the steps run as one call into C:
@@ -17,11 +23,19 @@ import operator
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import takewhile
-from types import FrameType
-from typing import Any, cast
+from itertools import accumulate, repeat, takewhile
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _TRIES = 8
+_GUARDED = sys.version_info[:2] == (3, 11)
+_place: Any = operator.attrgetter("f_code", "f_lasti", "f_globals")
+_is_frame = partial(operator.is_not, None)
+
+Place = tuple[CodeType, int, "dict[str, Any]"]
+"""Code, index of the instruction and global variables of a frame."""
 
 Frames = Callable[[], Mapping[int, FrameType]]
 _list_frames: Frames = sys._current_frames  # noqa: SLF001 - there is no other way
@@ -29,22 +43,49 @@ _list_frames: Frames = sys._current_frames  # noqa: SLF001 - there is no other w
 
 def current_frames() -> Mapping[int, FrameType]:
     """Return the innermost frame of each thread, by its ident. Drop it soon: frames keep locals alive."""
-    return _without_collection() if sys.version_info[:2] == (3, 11) else _list_frames()
+    return _undisturbed(_list_frames, {})
 
 
-def _without_collection() -> Mapping[int, FrameType]:
+def places(frame: FrameType | None, depth: int) -> list[Place]:
+    """Return where ``frame`` and its callers stand, innermost first, ``depth`` of them at most.
+
+    All of them at one moment, since no other thread gets a turn; and no frame is held any longer than that.
+    """
+    if frame is None:
+        return []
+    chain: Any = accumulate(repeat("f_back", depth - 1), getattr, initial=frame)
+    return _undisturbed(partial(list, map(_place, takewhile(_is_frame, chain))), [])
+
+
+def caller(frame: FrameType) -> FrameType | None:
+    """Return ``frame.f_back``, of a frame of any thread."""
+    back: FrameType | None = _undisturbed(partial(getattr, frame, "f_back"), None)
+    return back
+
+
+def local_variables(frame: FrameType) -> Mapping[str, Any]:
+    """Return ``frame.f_locals``, of a frame of any thread."""
+    return _undisturbed(partial(getattr, frame, "f_locals"), {})
+
+
+def _undisturbed(read: Callable[[], T], default: T) -> T:
+    """Return what ``read`` gives, which must be C to the ground; ``default`` where no quiet moment was found."""
+    return _without_collection(read, default) if _GUARDED else read()
+
+
+def _without_collection(read: Callable[[], T], default: T) -> T:
     call: Any = getattr(operator, "call", None)  # from 3.11 on
     unless_off, unless_on = partial(operator.is_not, False), partial(operator.is_not, True)
-    while_on = (gc.isenabled, gc.disable, _list_frames, gc.enable)
+    while_on = (gc.isenabled, gc.disable, read, gc.enable)
     for _ in range(_TRIES):
         try:
             done: list[Any] = list(takewhile(unless_off, map(call, while_on)))
         except Exception:
-            gc.enable()  # only listing the frames can fail, and the collector was on
+            gc.enable()  # only reading can fail, and the collector was on
             raise
         if done:
-            return cast("Mapping[int, FrameType]", done[2])
-        done = list(takewhile(unless_on, map(call, (gc.isenabled, _list_frames))))
+            return done[2]  # type: ignore[no-any-return]
+        done = list(takewhile(unless_on, map(call, (gc.isenabled, read))))
         if done:
-            return cast("Mapping[int, FrameType]", done[1])
-    return {}
+            return done[1]  # type: ignore[no-any-return]
+    return default

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from midwatch.watch import peek
 from midwatch.watch.access import acquired
+from midwatch.watch.frames import caller
 from midwatch.watch.held import Held, held_in, holds_at
 from midwatch.watch.stacks import DEPTH
 
@@ -87,7 +88,7 @@ class LockProbe:
                     return waits_on is None or _inner(peek.variable(waits_on, "self", local=True)) is not lock
             if code is _CONDITION_WAIT:
                 waits_on = frame
-            frame = frame.f_back
+            frame = caller(frame)
         return False
 
     def _code(self, code: CodeType) -> tuple[Held, ...]:
@@ -115,7 +116,7 @@ def _awaited(frame: FrameType | None) -> tuple[str, str, object] | None:
         if dict.get(frame.f_globals, "__name__") != "threading":
             lock = _inner(value)
             return (access.text, kind, lock) if _locked(lock) else None
-        frame = frame.f_back
+        frame = caller(frame)
     return None
 
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 from types import FrameType, GetSetDescriptorType, MappingProxyType, MemberDescriptorType
 from typing import Any, Final, cast
 
+from midwatch.watch.frames import local_variables
+
 MISSING: Final = object()
 _MRO: Any = type.__dict__["__mro__"]
 _CLASS_DICT: Any = type.__dict__["__dict__"]
@@ -66,7 +68,7 @@ def _local_reader() -> Callable[[FrameType, str], object]:
     empty one back.
     """
     if sys.version_info < (3, 12):
-        return lambda frame, name: frame.f_locals.get(name, MISSING)
+        return lambda frame, name: local_variables(frame).get(name, MISSING)
     else:  # noqa: RET505 - a type checker reads one branch, by version
         import ctypes
 

@@ -14,6 +14,7 @@ from midwatch.guard import guard
 from midwatch.model.idle import is_idle
 from midwatch.model.site import Frame
 from midwatch.watch.callee import callee
+from midwatch.watch.frames import places
 from midwatch.watch.paths import Paths
 
 DEPTH = 48
@@ -81,15 +82,7 @@ class Stacks:
     def walk(self, frame: FrameType | None, depth: int = DEPTH) -> Stack:
         """Return where ``frame`` and its callers stand, innermost first, at most ``depth`` of them."""
         spots = self._spots
-        stack = []
-        while frame is not None and depth > 0:
-            code = frame.f_code
-            lasti = frame.f_lasti
-            spot = spots.get((id(code), lasti))
-            stack.append(spot if spot is not None else self._add(frame, code, lasti))
-            frame = frame.f_back
-            depth -= 1
-        whole = tuple(stack)
+        whole = tuple([spots.get((id(place[0]), place[1])) or self._add(*place) for place in places(frame, depth)])
         if len(self._whole) >= _MAX_STACKS:
             self._whole.clear()
         return self._whole.setdefault(whole, whole)
@@ -102,8 +95,8 @@ class Stacks:
         """Walk and name in one."""
         return self.frames(self.walk(frame, depth))
 
-    def _add(self, frame: FrameType, code: CodeType, lasti: int) -> Spot:
-        module = dict.get(frame.f_globals, "__name__")
+    def _add(self, code: CodeType, lasti: int, variables: dict[str, object]) -> Spot:
+        module = dict.get(variables, "__name__")
         if len(self._spots) >= _MAX_SPOTS:
             self._spots.clear()
         # setdefault: another thread may have added the same spot meanwhile, and there must be one.
