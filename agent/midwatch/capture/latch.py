@@ -16,6 +16,7 @@ ids. Markers are kept by service, torch version and engine, so an upgrade of tor
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import mmap
@@ -75,6 +76,7 @@ class Latch:
         name = "__".join(re.sub(r"[^\w.+-]+", "-", part) or "-" for part in (service, torch_version, engine))
         self._folder = Path(state_dir, "latch", name) if state_dir else None
         self._marker: _Marker | None = None
+        self._given_up = False
 
     def verdict(self) -> str:
         """Why the engine must stay off, in one sentence with the remedy, or "". Removes markers that mean nothing."""
@@ -96,16 +98,19 @@ class Latch:
 
     def enter(self, phase: Phase) -> None:
         """Note what comes next. The first phase of a window lays the marker and arms the signal handlers."""
-        if self._folder is None:
+        if self._folder is None or self._given_up:
             return
         if self._marker is None or self._marker.forked:
             self._marker = guard.call("latch.enter", _Marker, self._folder, default=None)
+            # One try a window: its later phases would meet the same disk.
+            self._given_up = self._marker is None
         if self._marker is not None:
             self._marker.phase(phase)
 
     def clear(self) -> None:
         """The window is over: take the marker away."""
         marker, self._marker = self._marker, None
+        self._given_up = False
         if marker is not None and not marker.forked:
             guard.call("latch.clear", marker.remove, default=None)
 
@@ -128,15 +133,27 @@ class _Marker:
         self._pid = os.getpid()
         self._path = folder / f"{self._pid}-{secrets.token_hex(4)}.mark"
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            self._map = self._lock_and_map()
+        except BaseException:
+            # A full disk, no locks there, no descriptor left: what the service lacks already must not be kept as well.
+            os.close(self._file)
+            with contextlib.suppress(OSError):
+                _remove(self._path)
+            raise
+        self._signal = ctypes.c_ubyte.from_buffer(self._map, _SIGNAL_AT)
+        _open_markers[self._file] = self._pid
+        _arm(self._signal)
+
+    def _lock_and_map(self) -> mmap.mmap:
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.write(self._file, _MAGIC + bytes(_BYTES - len(_MAGIC)))
         # Mapped through a descriptor of its own: a mapping would keep the locked one alive in forked children.
         mapped = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        self._map = mmap.mmap(mapped, _BYTES)
-        os.close(mapped)
-        self._signal = ctypes.c_ubyte.from_buffer(self._map, _SIGNAL_AT)
-        _open_markers[self._file] = self._pid
-        _arm(self._signal)
+        try:
+            return mmap.mmap(mapped, _BYTES)
+        finally:
+            os.close(mapped)
 
     @property
     def forked(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -23,6 +24,10 @@ def latch(tmp_path):
 
 def markers(tmp_path):
     return list(tmp_path.rglob("*.mark"))
+
+
+def descriptors():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def die(tmp_path, phase, end):
@@ -141,3 +146,23 @@ def test_a_file_that_is_no_marker_is_removed(tmp_path, latch):
     os.utime(folder / "x.mark", (time.time(), time.time()))
     assert latch.verdict() == ""
     assert markers(tmp_path) == []
+
+
+def test_a_disk_that_takes_nothing_costs_the_latch_and_no_descriptor(tmp_path, latch, monkeypatch, swallowed):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = descriptors()
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "write", full)
+        for _ in range(3):
+            for phase in (Phase.OPEN, Phase.RECORDING, Phase.STOP, Phase.SAVE, Phase.SETTLE):
+                latch.enter(phase)
+            latch.clear()
+    assert descriptors() == before
+    assert markers(tmp_path) == []
+    assert len(swallowed) == 3, "one try a window, not one a phase"
+    swallowed.clear()
+    latch.enter(Phase.OPEN)
+    assert len(markers(tmp_path)) == 1, "and the next window tries again"
+    latch.clear()
