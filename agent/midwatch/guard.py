@@ -34,6 +34,14 @@ class Guard:
 
     def failed(self, place: str, error: Exception) -> None:
         """Note that ``error`` was caught at ``place``, a short name such as ``tracker.end``."""
+        try:  # noqa: SIM105 - to suppress it takes the stack that there is none of
+            self._note(place, error)
+        except RecursionError:
+            pass  # the host's stack is full, and what is raised here would come out where it only marks a request
+        if self.witness is not None:
+            self.witness(place, error)
+
+    def _note(self, place: str, error: Exception) -> None:
         with self._lock:
             self._counts[place] = self._counts.get(place, 0) + 1
             now_s = self._now_s()
@@ -44,8 +52,6 @@ class Guard:
             # What a handler of the host's raises would come out where the host logs nothing.
             with suppress(Exception):
                 logger.warning("midwatch: an error of its own in %s was swallowed: %r", place, error, exc_info=error)
-        if self.witness is not None:
-            self.witness(place, error)
 
     def call(self, place: str, function: Callable[..., T], *args: Any, default: T) -> T:
         """Return ``function(*args)``, or ``default`` where it raised."""
