@@ -29,7 +29,8 @@ CATEGORIES = {
 """Names of today and of 2021. What is not here (memory events, flow arrows, other makers' lanes) is only counted."""
 
 _DEVICE = {KERNEL, MEMCPY, MEMSET, SYNC}
-_LOST = np.iinfo(np.int64).min
+LOST = np.iinfo(np.int64).min
+"""A time that is no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,9 @@ class Columns:
         names, lanes = self.interned.names, self.interned.lanes
         start = nanoseconds([e.ts for e in events])
         length = nanoseconds([e.dur for e in events])
-        lost = (start == _LOST) | (length == _LOST)
+        lost = (start == LOST) | (length == LOST)
         self.bad_numbers += int(lost.sum())
-        length[length == _LOST] = 0
+        length[length == LOST] = 0
         args = [e.args if type(e.args) is Args else _NO_ARGS for e in events]
         if category in _DEVICE:
             lane = [
@@ -150,7 +151,7 @@ class Columns:
         count = len(events)
         return Table(
             start=start,
-            end=np.where(start == _LOST, _LOST, start + length),
+            end=np.where(start == LOST, LOST, start + length),
             lane=np.array(lane, np.int64),
             name=np.array([names[e.name if type(e.name) is str else str(e.name)] for e in events], np.int64),
             link=_numbers([a.correlation for a in args]),
@@ -185,7 +186,7 @@ def nanoseconds(values: list[Any]) -> Ints:
     micros = np.where(good, micros, 0.0)
     whole_part = np.floor(micros)
     nanos = whole_part.astype(np.int64) * 1000 + np.rint((micros - whole_part) * 1000).astype(np.int64)
-    return np.where(good, nanos, _LOST)
+    return np.where(good, nanos, LOST)
 
 
 def _floats(values: list[Any]) -> NDArray[np.float64]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from midwatch.model.trace import ClassTime, DeviceFacts
 from midwatch.trace import apis
-from midwatch.trace.columns import KERNEL, MEMCPY, MEMSET
-from midwatch.trace.intervals import Cover, Ints
+from midwatch.trace.columns import KERNEL, MEMCPY, MEMSET, whole
+from midwatch.trace.intervals import Cover, Ints, pick
 from midwatch.trace.kernels import family_of
 from midwatch.trace.scene import Scene
 from midwatch.trace.waits import Wait
@@ -79,7 +79,7 @@ def device_names(scene: Scene) -> tuple[str, ...]:
         return ()
     used = {key[1] for key in scene.trace.lanes if key[0] == "device"}
     named = [(p.get("id"), str(p.get("name", ""))) for p in properties if isinstance(p, dict)]
-    mine = [name for number, name in named if number in used and name]
+    mine = [name for number, name in named if whole(number) in used and name]
     return tuple(dict.fromkeys(mine or [name for _, name in named if name]))
 
 
@@ -92,7 +92,7 @@ def idle_by_reason(scene: Scene) -> Idle:
     device, links = scene.trace.device, scene.links
     following = np.minimum(np.searchsorted(device.start, b, side="left"), len(device) - 1)
     call = links.launcher[following]
-    launched = np.where(call >= 0, scene.trace.runtime.start[np.maximum(call, 0)], b)
+    launched = pick(scene.trace.runtime.start, call, b)
     late_until = np.clip(launched, a, b)
     known = call >= 0
     under_way = _requests(scene)

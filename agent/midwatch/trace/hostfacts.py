@@ -10,7 +10,7 @@ import numpy as np
 from midwatch.model.site import Site
 from midwatch.model.trace import AllocFacts, CompileFacts, LockFacts, OpFacts
 from midwatch.trace import apis
-from midwatch.trace.intervals import Ints
+from midwatch.trace.intervals import Ints, rows_by
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
 from midwatch.trace.shapes import shape_text
@@ -142,8 +142,7 @@ def op_facts(scene: Scene) -> tuple[OpFacts, ...]:
 def self_times(start: Ints, end: Ints, lane: Ints) -> Ints:
     """Nanoseconds of each interval without its children on the same lane; never negative. Rows are sorted by start."""
     own = (end - start).astype(np.int64)
-    for number in np.unique(lane).tolist():
-        rows = np.flatnonzero(lane == number)
+    for _, rows in rows_by(lane):
         stack: list[tuple[int, int]] = []
         for row, a, b in zip(rows.tolist(), start[rows].tolist(), end[rows].tolist(), strict=True):
             while stack and stack[-1][1] <= a:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,25 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 NONE: Ints = np.empty(0, np.int64)
+
+
+def rows_by(values: Ints, rows: Ints | None = None) -> Iterator[tuple[int, Ints]]:
+    """Yield each value that occurs with the rows that hold it, in their order. Only ``rows`` count where given."""
+    rows = np.arange(len(values)) if rows is None else rows
+    chosen = values[rows]
+    order = np.argsort(chosen, kind="stable")
+    numbers, firsts = np.unique(chosen[order], return_index=True)
+    edges = [*firsts.tolist(), len(order)]
+    for index, number in enumerate(numbers.tolist()):
+        yield number, rows[order[edges[index] : edges[index + 1]]]
+
+
+def pick(values: Ints, rows: Ints, other: Ints) -> Ints:
+    """Return ``values[rows]``, and ``other`` where a row is negative: there is none."""
+    found: Ints = other.copy()
+    there = rows >= 0
+    found[there] = values[rows[there]]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

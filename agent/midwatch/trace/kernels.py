@@ -11,7 +11,7 @@ import numpy as np
 from midwatch.model.site import Site
 from midwatch.model.trace import KernelFacts
 from midwatch.trace.columns import KERNEL
-from midwatch.trace.intervals import Ints
+from midwatch.trace.intervals import Ints, pick
 from midwatch.trace.scene import Scene
 from midwatch.trace.shapes import shape_text
 
@@ -144,7 +144,7 @@ def _operator(scene: Scene, rows: Ints) -> tuple[str, tuple[str, ...]]:
     """The operator that launched most of them, and its commonest shapes."""
     trace, links = scene.trace, scene.links
     launchers = links.launcher[rows]
-    ext = np.where(launchers >= 0, trace.runtime.ext[np.maximum(launchers, 0)], trace.device.ext[rows])
+    ext = pick(trace.runtime.ext, launchers, trace.device.ext[rows])
     order = scene.ops_by_ext
     keys = trace.ops.ext[order]
     if not len(keys):

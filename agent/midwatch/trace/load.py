@@ -13,6 +13,7 @@ from midwatch.model.tracks import Tracks
 from midwatch.trace.columns import (
     ANNOTATIONS,
     KERNEL,
+    LOST,
     MEMCPY,
     MEMSET,
     OPS,
@@ -30,7 +31,7 @@ from midwatch.trace.errors import TraceError
 from midwatch.trace.events import Head, Key
 from midwatch.trace.intervals import Ints
 from midwatch.trace.source import Progress, Source
-from midwatch.trace.split import Reader
+from midwatch.trace.split import UNREADABLE, Reader
 
 MAX_EVENTS = 8_000_000
 """Events read from one file, about 0.6 GB of columns: a trace beyond it is summarised up to here, and says so."""
@@ -142,10 +143,11 @@ def load(path: Path, *, progress: Progress | None = None) -> Trace:
 
 def _believable(tables: dict[str, Table]) -> tuple[int, int]:
     """Bounds outside which a time is not believed: an hour around the median start."""
-    starts: list[Ints] = [t.start for k, t in tables.items() if k != "span" and len(t)]
-    if not starts:
+    starts: list[Ints] = [t.start[t.start != LOST] for k, t in tables.items() if k != "span"]
+    known = np.concatenate(starts)
+    if not len(known):
         return 0, 0
-    middle = int(np.median(np.concatenate(starts)))
+    middle = int(np.median(known))
     return middle - _HOUR_NS, middle + _HOUR_NS
 
 
@@ -177,6 +179,6 @@ def _tracks(head: Head, caveats: list[Caveat]) -> Tracks | None:
         return None
     try:
         return msgspec.json.decode(raw, type=Tracks)
-    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+    except UNREADABLE as exc:
         caveats.append(Caveat("tracks_unreadable", f"The agent's own tracks in the file could not be read: {exc}."))
         return None

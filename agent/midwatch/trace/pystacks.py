@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from midwatch.trace.columns import Table
-from midwatch.trace.intervals import NONE, Ints
+from midwatch.trace.intervals import NONE, Ints, rows_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,4 @@ def per_lane(table: Table, wanted: Callable[[int], bool]) -> dict[int, Steps]:
     numbers = np.unique(table.name)
     good = numbers[[wanted(n) for n in numbers.tolist()]] if len(numbers) else numbers
     chosen = np.isin(table.name, good)
-    return {
-        int(lane): innermost(table, np.flatnonzero(chosen & (table.lane == lane)))
-        for lane in np.unique(table.lane[chosen]).tolist()
-    }
+    return {lane: innermost(table, rows) for lane, rows in rows_by(table.lane, np.flatnonzero(chosen))}

@@ -18,6 +18,8 @@ from midwatch.trace.load import Trace
 
 _TAKES_WORK = frozenset({"get"})
 """Calls of a queue written in C, which leave no frame of their own while a worker waits for its next job."""
+_FAR_NS = 86_400_000_000_000
+"""A day: no sample stands so far from its trace, nor for so long."""
 EDGE_NS = 40_000
 """So near to the end of a pause the call that ends it has begun already, and has let the sampler through."""
 
@@ -94,6 +96,8 @@ class Samples:
         by_thread: dict[int, list[tuple[int, int, int, int]]] = {}
         for row in rows:
             at = trace.local(row.unix_ns)
+            if max(abs(at), abs(row.weight_ns), abs(row.late_ns)) > _FAR_NS or not 0 <= row.stack < len(self.seen):
+                continue  # a damaged file: no time of this trace, or a stack that it does not hold
             by_thread.setdefault(row.thread_id, []).append((at, at - row.weight_ns, at - row.late_ns, row.stack))
         for thread, seen in by_thread.items():
             self._threads[thread] = ThreadSamples(*np.array(seen, np.int64).T)

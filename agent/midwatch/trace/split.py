@@ -15,7 +15,12 @@ from midwatch.trace.repair import repair
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args)"\s*:)')
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _END = re.compile(rb"\}\s*\]|\[\s*\]")
+UNREADABLE = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for text that is none of ours; the last for one nested thousands deep."""
 _HEAD_LIMIT = 64 << 20
+_EVENT_LIMIT = 64 << 20
+"""Text without an edge between two events beyond which it is none: it is left out, and counted as one event."""
+_OVERLAP = 4 << 10
 _TAIL = 256 << 10
 _END_TRIES = 6
 
@@ -43,11 +48,12 @@ class Reader:
         after: bytes | None = None
         for piece in self._pieces:
             if after is not None:
-                after += piece
+                after += piece if len(after) < _HEAD_LIMIT else b""
                 continue
-            buffer += piece
-            cut = self._last_boundary(buffer)
+            seen, buffer = len(buffer), (buffer + piece if buffer.strip() else piece)
+            cut = self._last_boundary(buffer, seen)
             if cut < 0:
+                buffer = self._without_endless(buffer)
                 continue
             events, after = self._decode(buffer[: cut + 1])
             if after is not None:
@@ -81,22 +87,36 @@ class Reader:
         )
 
     @staticmethod
-    def _last_boundary(buffer: bytes) -> int:
-        """Index of the last ``}`` that ends an event and is followed by another one, -1 where there is none."""
-        start = max(0, len(buffer) - _TAIL)
+    def _last_boundary(buffer: bytes, seen: int) -> int:
+        """Index of the last ``}`` that ends an event and is followed by another one, -1 where there is none.
+
+        ``seen`` bytes were looked at before, and had none.
+        """
+        fresh = max(0, seen - _OVERLAP)
+        start = max(fresh, len(buffer) - _TAIL)
         last = -1
         for match in _BETWEEN.finditer(buffer, start):
             last = match.start()
-        if last < 0 and start:
-            for match in _BETWEEN.finditer(buffer):
+        if last < 0 and start > fresh:
+            for match in _BETWEEN.finditer(buffer, fresh):
                 last = match.start()
         return last
+
+    def _without_endless(self, buffer: bytes) -> bytes:
+        """Return ``buffer``, or only its end where it is too long to be one event."""
+        if len(buffer) <= _EVENT_LIMIT:
+            return buffer
+        self.dropped += 1
+        if self.first_damage < 0:
+            self.first_damage = self._offset
+        self._offset += len(buffer) - _OVERLAP
+        return buffer[-_OVERLAP:]
 
     def _decode(self, text: bytes) -> tuple[list[Event], bytes | None]:
         """Events of one stretch, and what follows the array where it ended in there."""
         try:
             return EVENTS.decode(b"[" + text + b"]"), None
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        except UNREADABLE:
             return self._one_by_one(text)
 
     def _finish(self, text: bytes) -> tuple[list[Event], bytes]:
@@ -108,7 +128,7 @@ class Reader:
             cut = match.start() + 1 if text[match.start() : match.start() + 1] == b"}" else match.start()
             try:
                 return EVENTS.decode(b"[" + text[:cut] + b"]"), text[match.end() :]
-            except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            except UNREADABLE:
                 continue
         if not text.strip() or text.lstrip().startswith(b"]"):
             self.unfinished = not text.strip()
@@ -162,14 +182,14 @@ class Reader:
 def _head(text: bytes) -> Head | None:
     try:
         return HEAD.decode(text)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
 def _event(piece: bytes) -> Event | None:
     try:
         return EVENT.decode(piece)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
@@ -180,7 +200,7 @@ def _closing(piece: bytes) -> tuple[Event | None, bytes] | None:
         return None, text[1:].encode()
     try:
         _, end = json.JSONDecoder().raw_decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     rest = text[end:].lstrip()
     if not rest.startswith("]"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from midwatch.trace import apis
-from midwatch.trace.intervals import Ints
+from midwatch.trace.intervals import Ints, pick, rows_by
 from midwatch.trace.scene import Scene
 
 CALL_NS = 20_000
@@ -62,8 +62,8 @@ def find_waits(scene: Scene) -> list[Wait]:
     runtime, kinds = scene.trace.runtime, scene.links.kinds
     interesting = np.isin(kinds, (*apis.WAITS, apis.MEMCPY, apis.FREE, apis.LAUNCH, apis.GRAPH))
     waits: list[Wait] = []
-    for lane in np.unique(runtime.lane[interesting]).tolist():
-        waits += _on_lane(scene, np.flatnonzero(interesting & (runtime.lane == lane)))
+    for _, rows in rows_by(runtime.lane, np.flatnonzero(interesting)):
+        waits += _on_lane(scene, rows)
     return _with_requests(scene, sorted(waits, key=lambda w: w.start))
 
 
@@ -168,7 +168,7 @@ def _awaited(scene: Scene, start: int, end: int, stream: int) -> int:
         return -1
     near = slice(max(0, stop - _LOOK_BACK), stop)
     launcher = links.launcher[near]
-    launched = np.where(launcher >= 0, scene.trace.runtime.start[np.maximum(launcher, 0)], device.start[near])
+    launched = pick(scene.trace.runtime.start, launcher, device.start[near])
     fits = (device.end[near] <= end + _SLACK_NS) & (launched <= start)
     if stream >= 0:
         fits &= device.lane[near] == stream

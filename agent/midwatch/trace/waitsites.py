@@ -15,7 +15,7 @@ import numpy as np
 
 from midwatch.model.site import Site
 from midwatch.trace.frames import SYNCING
-from midwatch.trace.intervals import Ints
+from midwatch.trace.intervals import Ints, rows_by
 from midwatch.trace.scene import Scene
 from midwatch.trace.waits import Wait
 
@@ -100,8 +100,7 @@ class _Around:
         self._scene = scene
         self._ends: dict[int, Ints] = {}
         self._working: dict[int, Ints] = {}
-        for lane in np.unique(runtime.lane).tolist():
-            rows = np.flatnonzero(runtime.lane == lane)
+        for lane, rows in rows_by(runtime.lane):
             self._ends[lane] = runtime.end[rows]
             self._working[lane] = rows[links.works[rows] > 0]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from midwatch.trace import TraceError, summarise
 from midwatch.trace.events import EMPTY
 from midwatch.trace.load import load
+from midwatch.trace.samples import Samples
 from midwatch.trace.source import Source
 from midwatch.trace.split import Reader
 
@@ -206,3 +207,56 @@ def test_no_damage_of_the_packed_file_makes_it_fall_over(data, tmp_path, at, byt
     path.write_bytes(packed)
     with contextlib.suppress(TraceError):
         assert summarise(path).file == path.name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"traceEvents":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
+        b'{"traceEvents":[{"ph":"X","args":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}]}",
+    ],
+    ids=["array", "arguments"],
+)
+def test_an_event_nested_without_end_is_left_out(text):
+    events, reader = read(text)
+    assert (events, reader.dropped) == ([], 1)
+
+
+def test_text_without_an_edge_between_events_costs_no_more_than_its_length(monkeypatch):
+    monkeypatch.setattr("midwatch.trace.split._EVENT_LIMIT", 100_000)
+    endless = json.dumps({**EVENT, "name": "x" * 400_000}).encode()
+    first, last = json.dumps(EVENT).encode(), json.dumps({**EVENT, "ts": 9}).encode()
+    text = b'{"traceEvents": [' + b",".join([first, endless, first, last]) + b"]}"
+    events, reader = read(*(text[at : at + 50_000] for at in range(0, len(text), 50_000)))
+    assert events[0].ts == 1.5
+    assert events[-1].ts == 9
+    assert reader.dropped >= 1
+
+
+def test_times_that_are_no_numbers_do_not_become_the_origin(tmp_path):
+    path = tmp_path / "t.json"
+    lost = [{**EVENT, "ts": "NaN"}, {**EVENT, "ts": "x"}]
+    path.write_bytes(document([*lost, EVENT]))
+    assert len(load(path).ops) == 1
+    path.write_bytes(document(lost))
+    with pytest.raises(TraceError, match="no timed events"):
+        load(path)
+
+
+def test_kernels_without_any_call_that_launched_them_are_described(tmp_path):
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "dur": 2}
+    path = tmp_path / "t.json"
+    path.write_bytes(document([{**kernel, "ts": at} for at in (1, 10, 20)], before='"deviceProperties": [{"id": {}}],'))
+    assert summarise(path).device.kernels == 3
+
+
+@pytest.mark.parametrize("damage", [{"unix_ns": 10**30}, {"weight_ns": -(10**19)}, {"late_ns": 1 << 63}, {"stack": 7}])
+def test_a_sample_that_cannot_be_of_this_trace_is_left_out(tmp_path, damage):
+    good = {"unix_ns": 10, "thread_id": 2, "stack": 0, "weight_ns": 1}
+    capture = {"capture_id": "c", "reason": "demand", "state": "done"}
+    resource = {"agent_id": "a", "service": "s"}
+    tracks = {"resource": resource, "capture": capture, "stacks": [[]], "samples": [good, {**good, **damage}]}
+    path = tmp_path / "t.json"
+    path.write_bytes(document([EVENT], before=f'"midwatch": {json.dumps(tracks)},'))
+    assert len(Samples(load(path)).of(2).at) == 1
+    assert summarise(path).events == 1
