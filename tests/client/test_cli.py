@@ -75,6 +75,7 @@ def test_the_collector_comes_from_the_environment(closed_port: int):
     [
         (["incidents", "--kind", "slow"], "there is no kind 'slow'"),
         (["incidents", "--since", "yesterday"], "such as 2h"),
+        (["incidents", "--since", "1e400d"], "such as 2h"),
         (["profile", "ranker", "--requests", "3", "--seconds", "1"], "not both"),
         (["profile", "ranker", "--requests", "0"], "--requests"),
         (["profile"], "Missing argument"),
@@ -162,3 +163,10 @@ def test_kinds():
     assert parse_kind("gc_pause") is Kind.GC_PAUSE
     with pytest.raises(Failure, match="hot_sync"):
         parse_kind("unknown")
+
+
+@pytest.mark.process
+def test_a_time_before_all_times_asks_for_everything(closed_port: int):
+    failed = midwatch("incidents", "--since", "99999999999d", "--collector", f"127.0.0.1:{closed_port}")
+    assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
+    assert "no collector at" in failed.stderr

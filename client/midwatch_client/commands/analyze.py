@@ -43,7 +43,8 @@ def analyse(path: Path, untraced_p50_ms: float | None = None) -> Report:
     from midwatch_server.diagnosis import Evidence, Report, diagnose
 
     if not path.is_file():
-        raise Failure(f"there is no file {path}; give the path of a trace, .json or .json.gz")
+        said = f"{path} is no regular file" if path.exists() else f"there is no file {path}"
+        raise Failure(f"{said}; give the path of a trace, .json or .json.gz")
     try:
         with reading(path) as progress:
             summary = summarise(path, untraced_p50_ms=untraced_p50_ms, progress=progress)

@@ -40,7 +40,7 @@ def incidents(
     from midwatch_client.api import Client
 
     now = time.time_ns()
-    since_unix_ns = now - span_ns(since) if since else 0
+    since_unix_ns = max(0, now - span_ns(since)) if since else 0
     with Client(collector) as client:
         found = client.incidents(service, kind=parse_kind(kind), since_unix_ns=since_unix_ns, limit=limit)
     if json_:
