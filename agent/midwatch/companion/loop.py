@@ -85,17 +85,20 @@ class Loop:
     def _drain(self) -> None:
         frames, closed = self._channel.receive()
         for frame in frames:
-            kind = frame.get("t")
-            if kind == "bye":
-                self.orphaned = self._ending = True
-            elif kind == "flush":
-                self._flushes.append(int(frame.get("id", 0)))
-                self._sink.ask_flush()
-            else:
-                with guard.at("companion.handle"):
-                    self._sink.handle(frame)
+            with guard.at("companion.handle"):
+                self._take(frame)
         if closed:
             self.orphaned = self._ending = True
+
+    def _take(self, frame: Frame) -> None:
+        kind = frame.get("t")
+        if kind == "bye":
+            self.orphaned = self._ending = True
+        elif kind == "flush":
+            self._flushes.append(int(frame.get("id", 0)))
+            self._sink.ask_flush()
+        else:
+            self._sink.handle(frame)
 
     def _answer(self) -> None:
         """Answer the flushes that were asked for, once everything is out."""

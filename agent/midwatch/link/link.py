@@ -23,6 +23,7 @@ from typing import Any
 from midwatch.clock import Clock
 from midwatch.config import Settings, state_dir
 from midwatch.drops import Drops, drops
+from midwatch.guard import guard
 from midwatch.link import tracedir
 from midwatch.link.child import Child
 from midwatch.link.frames import Channel, Frame
@@ -240,14 +241,18 @@ class Link:
         if self._ours is None:
             return
         for frame in self._ours.receive()[0]:
-            kind = frame.get("t")
-            if kind == "flushed":
-                self._flushed = max(self._flushed, int(frame.get("id", 0)))
-            elif kind == "link":
-                self._connected = bool(frame.get("connected"))
-                self._detail = str(frame.get("detail", ""))
-            else:
-                self._inbox.append(frame)
+            with guard.at("link.frame"):
+                self._take(frame)
+
+    def _take(self, frame: Frame) -> None:
+        kind = frame.get("t")
+        if kind == "flushed":
+            self._flushed = max(self._flushed, int(frame.get("id", 0)))
+        elif kind == "link":
+            self._connected = bool(frame.get("connected"))
+            self._detail = str(frame.get("detail", ""))
+        else:
+            self._inbox.append(frame)
 
     def _wait_readable(self, seconds: float) -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -39,6 +39,18 @@ def test_frames_reach_the_companion_and_its_orders_come_back(make_link, spawner)
     peer.close()
 
 
+def test_an_answer_that_makes_no_sense_costs_itself_alone(make_link, spawner, swallowed):
+    link = make_link()
+    link.start()
+    peer = spawner.peer()
+    peer.send({"t": "flushed", "id": "x"})
+    peer.send({"t": "order", "order": {"capture_id": "c1"}})
+    assert [frame["t"] for frame in link.receive()] == ["order"]
+    assert [place for place, _ in swallowed] == ["link.frame"]
+    swallowed.clear()
+    peer.close()
+
+
 def test_a_full_socket_is_a_counted_drop_and_never_a_wait(make_link, drops):
     link = make_link()
     link.start()
