@@ -52,6 +52,7 @@ def test_a_service_that_uses_the_profiler_itself(world, client: Client):
     )  # fmt: skip
     assert runner.stdout.readline() == "up\n", world.stderr(runner)
     world.eventually("the agent is attached", lambda: client.agents("ranker", connected_only=True))
+    assert runner.stdout.readline() == "profiled\n", world.stderr(runner)
     outcomes = [world.midwatch("profile", "ranker", "--seconds", "0.2", "--json") for _ in range(2)]
     report = world.report(runner)
     assert report["own_profiles"] > 0

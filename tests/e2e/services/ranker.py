@@ -48,6 +48,7 @@ while not ended.is_set():
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
             model(batch)
         own_profiles += bool(profiler.events())
+        print("profiled", flush=True)
 if given.report:
     with Path(given.report).open("w") as out:
         json.dump({"requests": requests, "own_profiles": own_profiles}, out)
