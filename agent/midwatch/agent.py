@@ -10,6 +10,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING
 
+from midwatch import forks
 from midwatch.clock import Clock, SystemClock
 from midwatch.config import Loaded
 from midwatch.drops import drops
@@ -159,7 +160,8 @@ class Agent:
             raise
 
     def _work_behind(self, stop: threading.Event) -> None:
-        from midwatch.backroom import Backroom
+        with forks.held_off():
+            from midwatch.backroom import Backroom
 
         room = Backroom(
             self._settings,

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from types import ModuleType
 
+from midwatch import forks
 from midwatch.capture.base import Engine
 from midwatch.capture.budget import Budget
 from midwatch.capture.controller import Controller
@@ -189,7 +190,8 @@ class Backroom:
         self._link.update(self._resource)
 
     def _choose_engine(self, setting: str) -> tuple[Engine | None, list[Part]]:
-        from midwatch.capture.select import choose_engine
+        with forks.held_off():
+            from midwatch.capture.select import choose_engine
 
         return choose_engine(setting, service=self._settings.service, state_dir=str(state_dir(self._settings)))
 

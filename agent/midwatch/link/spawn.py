@@ -1,10 +1,6 @@
 """Executing the companion: which interpreter, with which environment, without a stall of the service.
 
 `subprocess` uses ``vfork`` as long as no ``preexec_fn`` is given: the heap of the service is never copied.
-
-A service may fork at that very moment, as pre-forking servers do soon after their imports. The child would inherit the
-pipes of the spawn: `subprocess` waits for the end of one of them, and so for the end of that child. Hence a fork and a
-spawn wait for each other; a spawn takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -13,40 +9,15 @@ import contextlib
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from midwatch import forks
+
 _UNWANTED = ("PYTHON", "KINETO_", "CUDA_INJECTION", "COVERAGE_", "COV_CORE_", "NSYS_")
 """Settings meant for the service: ``PYTHONWARNINGS=error`` or a start-up script would break or slow the child."""
-_LONGEST_S = 1.0
-"""No fork of the service's waits longer."""
 _KEPT = ("PYTHONHOME", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONNOUSERSITE")
-
-# Re-entrant, since a signal handler that runs amid a spawn may fork.
-_gate = threading.RLock()
-_forking = threading.local()
-
-
-def _before_fork() -> None:
-    _forking.held = _gate.acquire(timeout=_LONGEST_S)
-
-
-def _after_fork_in_parent() -> None:
-    # Nothing is held where this module was imported amid a fork.
-    if getattr(_forking, "held", False):
-        _forking.held = False
-        _gate.release()
-
-
-def _after_fork_in_child() -> None:
-    """Whoever holds the old gate may be a thread that the child does not have."""
-    global _gate
-    _gate = threading.RLock()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def interpreter_problem(executable: str | None = None) -> str:
@@ -83,7 +54,7 @@ def spawn_companion(companion_fd: int, hello: bytes, log_path: str) -> subproces
     Raises:
         OSError: the process could not be started.
     """
-    with _gate, _log(log_path) as log:
+    with forks.held_off(), _log(log_path) as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "midwatch.companion", "--fd", str(companion_fd), "--parent", str(os.getpid())],
             stdin=subprocess.PIPE,

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from midwatch import forks
 from midwatch.clock import Clock
 from midwatch.model.resource import Device
 from midwatch.model.samples import GpuSample
@@ -183,7 +184,8 @@ class NvmlSensor(Sensor):
 
 def _look_for(library: str) -> None:
     """Raise `Unavailable` where NVML's library is not on this machine. Opening it asks no driver anything."""
-    import ctypes
+    with forks.held_off():
+        import ctypes
 
     try:
         ctypes.CDLL(library)
@@ -193,7 +195,8 @@ def _look_for(library: str) -> None:
 
 def _load() -> Any:
     try:
-        nvml = importlib.import_module("pynvml")
+        with forks.held_off():
+            nvml = importlib.import_module("pynvml")
     except ImportError as error:
         raise Unavailable("The package nvidia-ml-py is not installed.") from error
     try:

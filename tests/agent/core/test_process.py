@@ -238,6 +238,32 @@ def test_a_service_that_forks_after_the_import(run):
     assert found["parent"] == "warming_up"
 
 
+def test_a_fork_amid_an_import_of_the_agents_waits_for_it(run):
+    """Else the child inherits the lock of a module without the thread that holds it, and its own import hangs."""
+    found = run("""
+        import signal
+        importing, forked = threading.Event(), threading.Event()
+
+        class Slow:
+            def find_spec(self, name, path=None, target=None):
+                if name == "midwatch.backroom" and threading.current_thread() is not threading.main_thread():
+                    importing.set()
+                    forked.wait(0.3)  # so long the fork has to come in between
+
+        sys.meta_path.insert(0, Slow())
+        import midwatch.auto
+        assert importing.wait(20)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(10)
+            import midwatch.backroom
+            os._exit(0)
+        forked.set()
+        print(json.dumps(os.waitpid(pid, 0)[1]))
+    """)
+    assert found == 0
+
+
 def test_bad_settings_are_said_and_harm_nothing(run):
     found = run(
         """

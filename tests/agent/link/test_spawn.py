@@ -44,6 +44,7 @@ def test_the_child_finds_what_the_service_found(tmp_path):
 
 FORK_AMID_A_SPAWN = """
 import os, signal, subprocess, threading, types
+from midwatch import forks
 from midwatch.link import spawn
 
 started, forked = threading.Event(), threading.Event()
@@ -62,7 +63,7 @@ spawning.start()
 started.wait()
 child = os.fork()
 if child == 0:
-    with spawn._gate:
+    with forks.held_off():
         signal.pause()
 forked.set()
 spawning.join()
