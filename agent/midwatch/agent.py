@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from midwatch.model.order import CaptureOrder
     from midwatch.model.status import AgentStatus, Part
 
-FORKED = "forked: this process is a child of the one that is watched; it serves, and is not watched itself"
+FORKED = (
+    "forked: this process is a child of the one that is watched; it serves, and is not watched itself, "
+    "unless it calls midwatch.stop() and midwatch.start()"
+)
 _SETTLE_S = 0.05
 _MAX_WAITING = 4
 _STOP_S = 8.0

@@ -174,7 +174,7 @@ class Backroom:
                 ("hung", lambda _now_ns: self._intake.look_for_hung()),
                 ("roots", self._roots.tick),
                 ("imports", lambda _now_ns: self._hooks.poll()),
-                ("link", lambda _now_ns: self._link.tick()),
+                ("link", lambda _now_ns: self._look_after_link()),
                 ("report", lambda _now_ns: self._report()),
                 ("routine", self._look_by_routine),
             ),
@@ -206,6 +206,10 @@ class Backroom:
         if self._reports % _STATUS_EVERY == 0:
             self._link.send({"t": "status", "status": to_plain(self._status())})
         self._reports += 1
+
+    def _look_after_link(self) -> None:
+        if self._link.tick():
+            self._reports = 0  # the new companion has not heard our status yet
 
     def _look_by_routine(self, now_ns: int) -> None:
         busy = self._intake.requests > self._requests_before

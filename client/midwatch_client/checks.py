@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from importlib.metadata import distributions
 from importlib.util import find_spec
@@ -134,11 +135,14 @@ def _collector(_settings: Settings, collector: str) -> Iterable[Part]:
 def _state(settings: Settings, _collector: str) -> Iterable[Part]:
     folder = state_dir(settings)
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    if os.access(existing, os.W_OK):
-        yield Part("state folder", "on", str(folder))
-    else:
-        lost = f"{folder} cannot be written: no spool, no crash latch; set MIDWATCH_STATE_DIR"
+    try:
+        # Not by asking for permissions: root has them everywhere, also where nothing can be written.
+        Path(tempfile.mkdtemp(prefix="midwatch-doctor-", dir=existing)).rmdir()
+    except OSError as error:
+        lost = f"{folder} cannot be written ({error.strerror}): no spool, no crash latch; set MIDWATCH_STATE_DIR"
         yield Part("state folder", "unavailable", lost)
+    else:
+        yield Part("state folder", "on", str(folder))
 
 
 def _traces(settings: Settings, _collector: str) -> Iterable[Part]:

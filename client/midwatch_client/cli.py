@@ -24,6 +24,7 @@ from midwatch_client.commands.trace import trace
 from midwatch_client.errors import Failure
 
 INTERRUPTED = 130
+_PACKAGES = {"grpc": "grpcio", "google": "protobuf", "numpy": "numpy", "msgspec": "msgspec"}
 
 
 def _ends_well(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,6 +38,13 @@ def _ends_well(command: Callable[..., None]) -> Callable[..., None]:
         except Failure as failure:
             sys.stderr.write(f"midwatch: {failure}\n")
             raise typer.Exit(failure.code) from None
+        except ModuleNotFoundError as error:
+            name = (error.name or "").partition(".")[0]
+            if not name or name.startswith("midwatch"):
+                raise
+            remedy = f"pip install {_PACKAGES.get(name, 'midwatch')}"
+            sys.stderr.write(f"midwatch: this needs {name}, which is not installed in this environment: {remedy}\n")
+            raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:

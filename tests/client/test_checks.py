@@ -42,8 +42,10 @@ def test_folders_that_cannot_be_used_name_the_setting(monkeypatch: pytest.Monkey
     settings = Settings(state_dir=str(tmp_path / "state"), trace_dir=str(tmp_path / "none"))
     assert only(checks._state, settings).state == "on"
     assert "MIDWATCH_TRACE_DIR" in only(checks._traces, settings).detail
-    monkeypatch.setattr(checks.os, "access", lambda path, mode: False)
-    assert "MIDWATCH_STATE_DIR" in only(checks._state, settings).detail
+    for folder in (Path(__file__), Path("/proc/midwatch")):
+        part = only(checks._state, Settings(state_dir=str(folder)))
+        assert part.state == "unavailable"
+        assert "MIDWATCH_STATE_DIR" in part.detail
 
 
 def test_settings_that_were_ignored_come_first(monkeypatch: pytest.MonkeyPatch):

@@ -131,6 +131,17 @@ def test_whatever_stops_a_command_becomes_its_exit_code(stops: BaseException, co
     assert ended.value.exit_code == code
 
 
+def test_a_module_that_is_missing_is_named_with_its_package(capsys: pytest.CaptureFixture):
+    def command() -> None:
+        raise ModuleNotFoundError("No module named 'grpc'", name="grpc")
+
+    with pytest.raises(typer.Exit) as ended:
+        cli._ends_well(command)()
+    assert ended.value.exit_code == 1
+    said = capsys.readouterr().err
+    assert said == "midwatch: this needs grpc, which is not installed in this environment: pip install grpcio\n"
+
+
 @pytest.mark.process
 def test_a_reader_that_leaves_early_is_no_error():
     done = subprocess.run(

@@ -113,6 +113,7 @@ class Controller:
         self._wake_read, self._wake_write = -1, -1
         self._pipe_lock = threading.RLock()
         self._torch_came = False
+        self._refusal = ""
         self.counts = {"done": 0, "refused": 0, "failed": 0, "empty": 0}
         """Captures by state."""
 
@@ -122,8 +123,14 @@ class Controller:
         return self._engine.name if self._engine is not None else ""
 
     def status(self) -> list[Part]:
-        """Return a part for each engine."""
-        return list(self._parts)
+        """Return a part for each engine, and one that says what keeps windows from opening."""
+        return [*self._parts, self._windows_part()]
+
+    def _windows_part(self) -> Part:
+        if in_the_way := session.in_the_way():
+            return Part("windows", "unavailable", in_the_way)
+        refused = self.counts["refused"]
+        return Part("windows", "on", f"{refused} refused, the last one since {self._refusal}" if refused else "")
 
     def start(self) -> None:
         """Start the thread."""
@@ -184,8 +191,11 @@ class Controller:
                 for frame in self._link.receive():
                     if frame.get("t") == "order":
                         self.order(from_plain(CaptureOrder, frame.get("order")))
-                while self._orders and not stop.is_set():
+                # One at a time: the companion is heard in between, however many wait.
+                if self._orders and not stop.is_set():
                     self._serve(*self._orders.popleft())
+                    if self._orders:
+                        continue
             if not stop.is_set():
                 self._sleep(self._link.fileno(), None)
 
@@ -320,6 +330,8 @@ class Controller:
 
     def _send(self, capture: Capture, trace_path: str, tracks_path: str) -> None:
         self.counts[capture.state] = self.counts.get(capture.state, 0) + 1
+        if capture.state == "refused":
+            self._refusal = capture.detail
         frame = {
             "t": "capture",
             "capture": to_plain(capture),

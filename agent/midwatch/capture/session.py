@@ -75,6 +75,12 @@ class ProfilerSession:
 
     def refusal(self) -> str:
         """Why a window must not be opened now, in one sentence, or ""."""
+        if in_the_way := self.in_the_way():
+            return in_the_way
+        return f"the {self._owner} engine has a window open" if self._owner else ""
+
+    def in_the_way(self) -> str:
+        """What keeps windows of ours from opening that is not one of them, or ""."""
         if self._forked:
             return FORKED
         if self._exiting:
@@ -83,7 +89,7 @@ class ProfilerSession:
             return "a profiler session of the service is open"
         if _python_flag():
             return "another profiler is running in the service"
-        return f"the {self._owner} engine has a window open" if self._owner else ""
+        return ""
 
     def try_acquire(self, owner: str) -> str:
         """Take the profiler for a window of ours; returns "" or why not. Never waits."""

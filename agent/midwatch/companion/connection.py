@@ -56,6 +56,7 @@ def _short(details: str) -> str:
     for sign, words in (
         ("connection refused", "connection refused"),
         ("dns resolution failed", "its name is not known"),
+        ("errors resolving", "its name is not known"),
         ("timed out", "no answer"),
         ("timeout", "no answer"),
         ("socket closed", "it closed the connection"),

@@ -84,6 +84,7 @@ class Control:
         """Of the stream that is open; a generator of an older one sees that it is no longer wanted."""
         self._call: Any = None
         self._renewed = False
+        self._news = False
         self._worker = Worker("midwatch-control", self._body)
 
     def start(self) -> None:
@@ -110,6 +111,12 @@ class Control:
         """Tell the collector how far a command is, now or when the stream is open again."""
         with self._changed:
             self._updates.append(update)
+            self._changed.notify_all()
+
+    def beat(self) -> None:
+        """Give a sign of life now, since there is news in it."""
+        with self._changed:
+            self._news = True
             self._changed.notify_all()
 
     def drained(self) -> bool:
@@ -172,7 +179,7 @@ class Control:
         beat_s = time.monotonic()
         while True:
             with self._changed:
-                left_s = beat_s + _HEARTBEAT_S - time.monotonic()
+                left_s = 0.0 if self._news else beat_s + _HEARTBEAT_S - time.monotonic()
                 if number == self._stream_number and not self._updates and left_s > 0:
                     self._changed.wait(left_s)
                 if number != self._stream_number:
@@ -180,9 +187,11 @@ class Control:
                 update = self._updates.popleft() if self._updates else None
                 if update is not None:
                     self._said.append((time.monotonic(), update))
+                due = update is None and (self._news or time.monotonic() - beat_s >= _HEARTBEAT_S)
+                self._news = self._news and not due
             if update is not None:
                 yield control_pb2.AgentMessage(command_update=update)
-            elif time.monotonic() - beat_s >= _HEARTBEAT_S:
+            elif due:
                 beat_s = time.monotonic()
                 yield control_pb2.AgentMessage(heartbeat=self._heartbeat())
 

@@ -146,6 +146,8 @@ class Upstream:
     def _take_status(self, status: AgentStatus) -> None:
         news = (status.state, status.parts) != (self._status.state, self._status.parts)
         self._status = status
+        if news:
+            self._control.beat()
         if news or time.monotonic() - self._status_sent_s > _STATUS_S:
             self._status_sent_s = time.monotonic()
             self._batcher.sample(agent_status=to_message(self._full_status()))

@@ -96,7 +96,11 @@ class Link:
             try:
                 self._open()
             except OSError as error:
-                self._off = f"the companion's socket or directory could not be made ({error.strerror}); nothing is sent"
+                place = f": {error.filename}" if error.filename else ""
+                self._off = (
+                    f"the trace folder or the companion's socket could not be made ({error.strerror}{place}); "
+                    "nothing is sent: set MIDWATCH_TRACE_DIR to a folder that can be written"
+                )
                 self._close()
                 return
         self._child.start()
@@ -134,16 +138,18 @@ class Link:
             self._hello_due = True
             self._say_hello()
 
-    def tick(self) -> None:
-        """Look after the companion; to be called about once a second."""
+    def tick(self) -> bool:
+        """Look after the companion, about once a second. Return whether a new one was started."""
         if self._elsewhere() or self._off:
-            return
-        if self._child.tick():
+            return False
+        started = self._child.tick()
+        if started:
             with self._lock:
                 self._connected, self._detail = False, "the companion was started anew"
         if self._hello_due:
             with self._lock:
                 self._say_hello()
+        return started
 
     def flush(self, timeout_s: float = 3.0) -> bool:
         """Wait until the companion has sent on all that it was given, or put it on disk. Return whether it said so."""

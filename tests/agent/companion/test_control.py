@@ -1,3 +1,4 @@
+import grpc
 import pytest
 from midwatch.companion.connection import Connection
 from midwatch.companion.control import Control, update_of
@@ -112,6 +113,25 @@ def test_it_gives_signs_of_life(monkeypatch, collector, wait_until, request):
     request.getfixturevalue("control")
     beats = wait_until(lambda: [one for one in collector.said if one.WhichOneof("message") == "heartbeat"])
     assert beats[0].heartbeat.status.unix_ns == 5
+
+
+def test_news_are_told_at_once(control, collector, news, wait_until):
+    wait_until(lambda: news)
+    control.beat()
+    wait_until(lambda: [one for one in collector.said if one.WhichOneof("message") == "heartbeat"], 5)
+
+
+def test_a_name_that_is_not_known_is_said_in_words():
+    class Broken:
+        def code(self):
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self):
+            return "errors resolving nowhere.invalid:1: [field:hostname lookup error:address lookup failed for it:;]"
+
+    connection = Connection("nowhere.invalid:1")
+    assert connection.explain(Broken()) == "no collector at nowhere.invalid:1: its name is not known"
+    connection.close()
 
 
 @pytest.mark.parametrize(("state", "told"), [("done", 2), ("refused", 3), ("failed", 4), ("empty", 4)])

@@ -158,11 +158,24 @@ class TestRefusals:
         assert capture.state == "refused"
         assert text in capture.detail
         assert agent.link.frames("capture")[-1]["trace_path"] == ""
-        assert agent.controller.counts["refused"] >= 1
+        refused = agent.controller.counts["refused"]
+        assert refused >= 1
+        part = agent.controller.status()[-1]
+        assert (part.name, part.state) == ("windows", "on")
+        assert part.detail == f"{refused} refused, the last one since {capture.detail}"
 
     def test_by_the_engine(self, agent, serve_order):
         agent.engine.refuses = "a profiler session of the service is open"
         self.refused(agent, serve_order(order()), "a profiler session of the service is open")
+
+    def test_a_session_of_the_users_is_told_while_it_lasts(self, agent):
+        assert agent.controller.status()[-1].detail == ""
+        session.user_begins(7)
+        part = agent.controller.status()[-1]
+        session.user_ends(7)
+        assert (part.name, part.state) == ("windows", "unavailable")
+        assert part.detail == "a profiler session of the service is open"
+        assert agent.controller.status()[-1].state == "on"
 
     def test_no_engine(self, agent, serve_order):
         agent.engines.clear()
@@ -292,6 +305,19 @@ def test_orders_of_the_collector_are_served_by_the_thread(agent, wait_until):
     assert agent.capture().capture_id == "theirs"
     assert agent.controller.offer(order("routine", capture_id="ours"))
     wait_until(lambda: len(agent.link.frames("capture")) == 2)
+
+
+@pytest.mark.usefixtures("time_passes")
+def test_the_companion_is_heard_between_windows_however_many_wait(agent, wait_until, monkeypatch):
+    heard = []
+    receive = agent.link.receive
+    monkeypatch.setattr(agent.link, "receive", lambda: heard.append(len(agent.link.frames("capture"))) or receive())
+    for number in range(4):
+        agent.controller.order(order(capture_id=f"c{number}"))
+    agent.controller.torch_imported()
+    agent.controller.start()
+    wait_until(lambda: len(agent.link.frames("capture")) == 4)
+    wait_until(lambda: {0, 1, 2, 3} <= set(heard))
 
 
 @pytest.mark.usefixtures("time_passes")

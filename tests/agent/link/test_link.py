@@ -72,10 +72,10 @@ def test_what_a_dead_companion_did_not_read_is_left_to_the_next_one(make_link, s
     link.tick()
     assert "the next start is 1 s later" in link.status().detail
     clock.advance(0.5)
-    link.tick()
+    assert not link.tick()
     assert len(spawner.processes) == 1
     clock.advance(0.6)
-    link.tick()
+    assert link.tick()
     assert len(spawner.processes) == 2
     assert "anew" in link.status().detail
     peer = spawner.peer()
