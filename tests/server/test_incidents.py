@@ -80,9 +80,10 @@ def test_two_lines_of_one_function_are_one_sighting_the_worse_of_them(make):
 
 def test_what_a_window_found_in_one_route_is_trouble_of_that_route(make):
     elsewhere = replace(FINDING, route="POST /clicks")
-    capture = replace(make.capture(), route="GET /items")
+    capture = replace(make.capture(), route="GET /items", spike_id="s1")
     found = incidents.of_capture(capture, Diagnosis(Verdict.FINDINGS, (elsewhere, FINDING)), make.resource())
     assert [one.route for one in found] == ["POST /clicks", "GET /items"]
+    assert [one.occurrence.spike_id for one in found] == ["", "s1"]
 
 
 def test_an_exact_line_is_better_and_confidence_comes_next():

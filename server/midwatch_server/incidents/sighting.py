@@ -83,7 +83,8 @@ def _sightings(
             unix_ns=unix_ns,
             agent_id=resource.agent_id,
             finding=finding,
-            spike_id=spike_id,
+            # What the window saw of another route is not what made this spike slow.
+            spike_id=spike_id if where == route else "",
             capture_id=capture_id,
         )
         found[mark] = Sighting(mark, key, resource.service, resource.service_version, where, occurrence)
