@@ -56,6 +56,12 @@ def test_a_gap_that_the_sampler_could_not_look_into_names_the_function_around_it
     assert ":23" not in first.title
 
 
+def test_a_gap_that_the_sampler_could_look_into_has_its_line():
+    first = judge("python_gap_eager")[1].findings[0]
+    assert (first.kind, first.site.file, first.site.line) == (Kind.HOST_GAP, "python_gap.py", 13)
+    assert first.site.exact
+
+
 def test_products_in_fp32_are_found_without_operators():
     first = judge("fp32_gemm")[1].findings[0]
     assert (first.kind, first.site.file) == (Kind.KERNEL_BOUND, "fp32_gemm.py")
