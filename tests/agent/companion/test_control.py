@@ -84,19 +84,24 @@ def test_an_id_that_is_no_plain_name_never_reaches_the_service(control, collecto
 
 
 def test_a_stream_that_breaks_is_opened_again_and_young_updates_are_said_again(control, collector, news, wait_until):
-    wait_until(lambda: collector.attached == 1)
+    done = ("c1", control_pb2.COMMAND_STATE_DONE, "")
+    refused = ("c2", control_pb2.COMMAND_STATE_REFUSED, "not now")
+
+    def said():
+        return [(one.command_id, one.state, one.detail) for one in updates(collector)]
+
+    wait_until(lambda: collector.attached)
     control.update(update_of(Capture("w1", "demand", "done", command_id="c1")))
-    wait_until(lambda: len(updates(collector)) == 1)
+    wait_until(lambda: said() == [done])
+    attached = collector.attached
     collector.drop_streams()
-    wait_until(lambda: collector.attached == 2)
+    wait_until(lambda: collector.attached > attached)
+    wait_until(lambda: said()[1:2] == [done])
     control.update(update_of(Capture("w2", "demand", "refused", command_id="c2", detail="not now")))
-    wait_until(lambda: len(updates(collector)) == 3)
-    assert [(one.command_id, one.state, one.detail) for one in updates(collector)] == [
-        ("c1", control_pb2.COMMAND_STATE_DONE, ""),
-        ("c1", control_pb2.COMMAND_STATE_DONE, ""),
-        ("c2", control_pb2.COMMAND_STATE_REFUSED, "not now"),
-    ]
-    assert control.drained()
+    wait_until(lambda: refused in said())
+    # A busy machine may lose a stream once more, and then both are said again.
+    assert set(said()) == {done, refused}
+    wait_until(control.drained)
     assert any(news)
 
 

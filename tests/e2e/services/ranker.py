@@ -1,6 +1,7 @@
 """A small service with torch and no word of Midwatch in it: one model, with Python work between its stages."""
 
 import argparse
+import gc
 import json
 import signal
 import threading
@@ -37,6 +38,8 @@ def rules() -> float:
 
 
 model, batch = Ranker().eval(), torch.randn(64, 256)
+gc.collect()
+gc.freeze()  # what importing torch has left behind is not walked amid the requests
 requests = own_profiles = 0
 print("up", flush=True)
 while not ended.is_set():
