@@ -26,6 +26,8 @@ class Batcher:
         self._samples: list[Any] = []
         self._size = 0
         self._since_s = 0.0
+        # What a companion before this one left unread may be much, and goes to the disk before anything happens to us.
+        self._patience_s = 0.0
         self._last_ns = 0
 
     def sample(self, **record: Any) -> None:
@@ -52,13 +54,14 @@ class Batcher:
 
     def tick(self) -> None:
         """Spool the samples once they have waited for a second."""
-        if self._samples and time.monotonic() - self._since_s >= BATCH_S:
+        if self._samples and time.monotonic() - self._since_s >= self._patience_s:
             self.flush()
 
     def flush(self) -> None:
         """Spool the samples now."""
         samples, self._samples, self._size = self._samples, [], 0
         if samples:
+            self._patience_s = BATCH_S
             self.put(Kind.SAMPLES, samples)
 
     def put(self, kind: Kind, records: list[Any]) -> None:

@@ -72,6 +72,17 @@ def test_what_waits_is_sent_in_order_and_then_forgotten(upload, batcher, spool, 
     assert upload.news[-1] == ""
 
 
+def test_what_lay_in_the_socket_at_the_start_is_spooled_at_once_and_later_samples_are_gathered(batcher, spool):
+    batcher.sample(host_sample=record(1).host_sample)
+    batcher.tick()
+    assert spool.waiting == 1
+    batcher.sample(host_sample=record(2).host_sample)
+    batcher.tick()
+    assert spool.waiting == 1
+    batcher.flush()
+    assert spool.waiting == 2
+
+
 def test_a_batch_that_was_not_answered_is_sent_again_under_its_id(upload, batcher, spool, collector, wait_until):
     broken = threading.Event()
 
