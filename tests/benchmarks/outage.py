@@ -1,4 +1,10 @@
-"""Prints the latencies of a service whose collector is killed and restarted, beside the same load without an agent."""
+"""Prints the latencies of a service while its collector is killed and restarted, beside the same load without an agent.
+
+Runs without an agent stand before, between and after those with one: what they differ among themselves is the A/A
+spread. Two stretches are timed, at the same age of each run: the time without a collector, and the first seconds with
+the new one, which starts on the same machine and takes its processor too. Then it tells whether all that was
+acknowledged, and all that waited on disk, is in the store, and once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ import os
 import signal
 import socket
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,15 +26,24 @@ from faults import latency, runner
 from faults.expected import ALL, SPIKE, WINDOWS_ON, Expected
 from midwatch_client.api import Client
 
+BEFORE_S = 5.0
 DOWN_S = 10.0
+AFTER_S = 5.0
+STRETCHES = {
+    "without a collector": (BEFORE_S, BEFORE_S + DOWN_S),
+    "after": (BEFORE_S + DOWN_S, BEFORE_S + DOWN_S + AFTER_S),
+}
+"""What is timed, in seconds since the first request."""
+_LOOK_S = 0.01
 
 
 def serve(
-    expected: Expected, folder: Path, device: str, seconds: float, address: str, meanwhile: Callable[[], None]
-) -> latency.Row:
-    """Run one service to its end, with the agent where there is an address, and return its latencies."""
+    expected: Expected, folder: Path, device: str, address: str, meanwhile: Callable[[], None]
+) -> list[latency.Span]:
+    """Run one service to its end, with the agent where there is an address, and return its requests."""
     latencies, log = folder / "latencies", folder / "service.log"
     latencies.unlink(missing_ok=True)
+    seconds = BEFORE_S + DOWN_S + AFTER_S + 5.0
     arguments = [str(expected.path), "--seconds", str(seconds), "--device", device, "--latencies", str(latencies)]
     environment = {
         "MIDWATCH_ENABLED": "1" if address else "0",
@@ -40,26 +56,37 @@ def serve(
         runner.poll("the service", latencies.exists, runner.START_S, running, log)
         meanwhile()
         running.wait(seconds + 60.0)
-    requests = latency.read(latencies)
-    whole = [(min(begin for begin, _ in requests), max(end for _, end in requests))]
-    return latency.row("", requests, whole)
+    return latency.read(latencies)
+
+
+def timed(title: str, requests: list[latency.Span]) -> dict[str, latency.Row]:
+    """The latencies in each of the stretches."""
+    began = min(begin for begin, _ in requests)
+    return {
+        stretch: latency.row(title, requests, [(began + int(start_s * 1e9), began + int(end_s * 1e9))])
+        for stretch, (start_s, end_s) in STRETCHES.items()
+    }
 
 
 class Collector:
-    """A collector that can be killed and started again on the same database."""
+    """A collector that can be killed and started again on the same database; and the spool of its agents."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{probe.getsockname()[1]}"
-        self.database = folder / "outage.db"
+        self._database = folder / "outage.db"
+        self._spool = folder / "state" / "spool"
         self._log = folder / "collector.log"
         self.acknowledged: set[str] = set()
+        """Batches that had left the spool, or lay in the store, when the collector was killed."""
+        self.waited: set[str] = set()
+        """Batches that waited in the spool when the collector was started again."""
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        arguments = ["-m", "midwatch_client", "collector", "--db", str(self.database), "--grpc", self.address]
+        arguments = ["-m", "midwatch_client", "collector", "--db", str(self._database), "--grpc", self.address]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen([sys.executable, *arguments], stdout=log, stderr=log)
         with Client(self.address) as client:
@@ -67,55 +94,88 @@ class Collector:
 
     def outage(self) -> None:
         """Let it serve for a while, kill it, and start it again after `DOWN_S`."""
-        time.sleep(5.0)
+        seen: set[str] = set()
+        until = time.monotonic() + BEFORE_S
+        while time.monotonic() < until:
+            seen |= self.spooled()
+            time.sleep(_LOOK_S)
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
-        self.acknowledged = set(self.stored())
+        self.acknowledged |= (seen - self.spooled()) | set(self.stored("batch_id", "batches"))
         time.sleep(DOWN_S)
+        self.waited |= self.spooled()
         self.start()
 
-    def stored(self) -> list[str]:
-        """The spikes that lie in the database."""
-        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as database:
-            return [row[0] for row in database.execute("SELECT spike_id FROM spikes")]
+    def spooled(self) -> set[str]:
+        """The batches that wait on disk: each is one file, which goes when the batch is acknowledged."""
+        return {path.name.split(".")[3] for path in self._spool.glob("*/*.pb")}
+
+    def stored(self, columns: str, table: str) -> list[str]:
+        """A row of text for each row of a table."""
+        with closing(sqlite3.connect(f"file:{self._database}?mode=ro", uri=True)) as database:
+            rows = database.execute(f"SELECT {columns} FROM {table}")
+            return [" ".join(map(str, row)) for row in rows]
 
     def end(self) -> None:
         """Stop it."""
         self._process.terminate()
         self._process.wait(runner.STOP_S)
 
+    def tell(self) -> bool:
+        """Print what became of all that was sent; return whether all is there, and once."""
+        stored = set(self.stored("batch_id", "batches"))
+        lost, late = self.acknowledged - stored, self.waited - stored
+        print(f"batches: {len(self.acknowledged)} acknowledged before a kill, {len(lost)} of them missing")
+        print(f"         {len(self.waited)} waited on disk in an outage, {len(late)} of them missing")
+        print(f"         {len(self.spooled())} still wait on disk")
+        twice = 0
+        for columns, table in (
+            ("agent_id, route, start_unix_ns", "route_stats"),
+            ("agent_id, unix_ns", "host_samples"),
+            ("spike_id", "spikes"),
+        ):
+            rows = self.stored(columns, table)
+            twice += len(rows) - len(set(rows))
+            print(f"{table}: {len(rows)} stored, {len(rows) - len(set(rows))} of them twice")
+        return not (lost or late or twice)
+
 
 def main() -> int:
-    """Run the service three times; 0 when nothing acknowledged is missing and nothing is stored twice."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run the services in turn; 0 when nothing is missing and nothing is stored twice."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
-    parser.add_argument("--seconds", type=float, default=25.0, help="of each run; the outage takes 15 of them")
+    parser.add_argument("--rounds", type=int, default=3, help="of one run without and one with an agent, 25 s each")
     parser.add_argument(
         "--spikes", action="store_true", help="use the service with planted spikes, so that more is uploaded"
     )
     given = parser.parse_args()
     expected = SPIKE if given.spikes else next(one for one in ALL if one.name == WINDOWS_ON)
+    rows: list[dict[str, latency.Row]] = []
     with tempfile.TemporaryDirectory(prefix="midwatch-outage-") as name:
         folder = Path(name)
-        rows = {"no agent": serve(expected, folder, given.device, given.seconds, "", lambda: None)}
         collector = Collector(folder)
         try:
-            rows["collector killed"] = serve(
-                expected, folder, given.device, given.seconds, collector.address, collector.outage
-            )
-            time.sleep(2.0)  # what the companion had left is on its way
+            for _ in range(given.rounds):
+                rows.append(timed("no agent", serve(expected, folder, given.device, "", lambda: None)))
+                requests = serve(expected, folder, given.device, collector.address, collector.outage)
+                rows.append(timed("collector killed", requests))
+            rows.append(timed("no agent", serve(expected, folder, given.device, "", lambda: None)))
         finally:
             collector.end()
-        rows["no agent, again"] = serve(expected, folder, given.device, given.seconds, "", lambda: None)
-        stored = collector.stored()
-    print(f"{expected.name} on {given.device}, {given.seconds:g} s each, {os.cpu_count()} cores; milliseconds")
-    for title, row in rows.items():
+        print(f"{expected.name} on {given.device}, {os.cpu_count()} cores; milliseconds")
+        for stretch in STRETCHES:
+            _print(stretch, [run[stretch] for run in rows])
+        return 0 if collector.tell() else 1
+
+
+def _print(stretch: str, rows: list[latency.Row]) -> None:
+    print(stretch)
+    for row in rows:
         figures = f"p50 {row.p50_ms:.3f}  p99 {row.p99_ms:.3f}  worst {row.worst_ms:.1f}"
-        print(f"{title:<18} {row.requests:>8} requests  {figures}")
-    before = collector.acknowledged
-    missing, twice = before - set(stored), len(stored) - len(set(stored))
-    print(f"spikes: {len(before)} when it was killed, {len(stored)} at the end, {len(missing)} missing, {twice} twice")
-    return 1 if missing or twice else 0
+        print(f"  {row.name:<18} {row.requests:>8} requests  {figures}")
+    for title in ("no agent", "collector killed"):
+        p99s = [row.p99_ms for row in rows if row.name == title]
+        print(f"  p99 {title:<18} {min(p99s):.3f} to {max(p99s):.3f}, median {statistics.median(p99s):.3f}")
 
 
 if __name__ == "__main__":
