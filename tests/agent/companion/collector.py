@@ -70,13 +70,18 @@ class Collector(IngestServiceServicer, ControlServiceServicer):
 
     def Attach(self, messages, context):
         self._contexts.append(context)
-        context.add_callback(lambda: self.orders.put(None))
+        context.add_callback(lambda: self.orders.put(context))
         first = next(messages)
         self.said.append(first)
         self.attached += 1
         threading.Thread(target=self._listen, args=(messages,), daemon=True).start()
         yield control_pb2.CollectorMessage(ping=control_pb2.Ping(unix_ns=1))
         while (order := self.orders.get()) is not None:
+            if isinstance(order, grpc.ServicerContext):
+                if order is context:
+                    return
+                self.orders.put(order)  # the word that another stream has ended, for that one
+                continue
             yield control_pb2.CollectorMessage(order=order)
 
     def _listen(self, messages):
