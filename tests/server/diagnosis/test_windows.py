@@ -237,10 +237,11 @@ def test_chains_of_elementwise_kernels_count_unless_they_are_fused(make):
     assert judge(make.window(busy_ms=9.0, host_ms=1.0, kernels=(triton,))).findings == ()
 
 
+@pytest.mark.parametrize("generation", [0, 2])
 @pytest.mark.parametrize(("max_ms", "found"), [(0.8, False), (2.5, True)])
-def test_a_short_collection_of_a_young_generation_is_a_running_cost_and_no_cause(make, max_ms, found):
-    young = GcFacts(0, 10, 10 * max_ms, max_ms, 10, max_ms)
-    judged = judge(make.window(gc=(young,)))
+def test_a_short_automatic_collection_is_a_running_cost_and_no_cause(make, generation, max_ms, found):
+    short = GcFacts(generation, 10, 10 * max_ms, max_ms, 10, max_ms)
+    judged = judge(make.window(gc=(short,)))
     assert [finding.kind for finding in judged.findings] == [Kind.GC_PAUSE] * found
     assert found or [note.kind for note in judged.notes] == [Kind.GC_PAUSE]
 

@@ -6,8 +6,8 @@ automatic collection happened to start is chance and therefore no site.
 
 Source: exact start and end from `gc.callbacks`, or ``gc.collect`` in the trace's Python lane or in samples. The
 remedies are those of CPython's documentation of `gc.freeze` and of the reports that found generation-2 collections of
-100 to 900 ms in inference servers. The one threshold: an automatic collection of a young generation that takes less
-than `YOUNG_MS` is what the interpreter costs every program, and no cause.
+100 to 900 ms in inference servers. The one threshold: an automatic collection, of whatever generation, that takes less
+than `SHORT_MS` is what the interpreter costs every program, and no cause.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
-YOUNG_MS = 2.0
+SHORT_MS = 2.0
 CAUSE, RUNNING_COST = 0.95, 0.2
 """Confidence that it is a cause."""
 
@@ -108,7 +108,7 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
         wall_ms=max(wall, cost),
         occurrences=facts.count / max(facts.requests_affected, 1),
         affected=facts.requests_affected,
-        confidence=CAUSE if facts.explicit or facts.generation >= 2 or facts.max_ms >= YOUNG_MS else RUNNING_COST,
+        confidence=CAUSE if facts.explicit or facts.max_ms >= SHORT_MS else RUNNING_COST,
         evidence=(
             f"{plural(facts.count, 'collection')} of generation {facts.generation}",
             f"{ms(facts.total_ms)} traced in all, the longest {ms(facts.max_ms)}",
