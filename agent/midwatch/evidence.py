@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from midwatch.requests.ledger import Ledger
 from midwatch.requests.records import Recorder
 from midwatch.requests.tracker import Mark, Tracker
 from midwatch.requests.units import Unit
+from midwatch.sensors.cuda import initialised
 from midwatch.watch.sampler import WindowSampler, WindowSamples
 from midwatch.watch.threads import everyone
 from midwatch.watch.watchdog import Watchdog
@@ -93,7 +93,7 @@ class Evidence:
             units=_last(units, _MAX_UNITS, "units_of_one_request"),
             gpu=tuple(self._senses.gpu(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
             host=tuple(self._senses.host(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
-            has_device=uses_device(),
+            has_device=initialised(),
         )
 
     # For a window
@@ -188,14 +188,6 @@ def _last(seen: tuple[T, ...], most: int, reason: str) -> tuple[T, ...]:
     if len(seen) > most:
         drops.drop(reason, len(seen) - most)
     return seen[-most:]
-
-
-def uses_device() -> bool:
-    """Return whether the service has used CUDA. Asks torch nothing that would initialise it."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    is_initialized = getattr(cuda, "is_initialized", None)
-    return bool(is_initialized()) if is_initialized is not None else False
 
 
 def _heaviest(requests: Iterable[RequestRecord]) -> str:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any
 
 from midwatch.capture.environment import tears_down
-from midwatch.capture.torchapi import loaded_torch
+from midwatch.capture.torchapi import loaded_torch, uses_device
 from midwatch.capture.version import version_of
 from midwatch.guard import guard
 
@@ -36,13 +35,8 @@ def settle() -> None:
 def settle_at_exit() -> None:
     """The same, for a session of the user's that has ended: nothing may be pending when the process goes."""
     torch = loaded_torch()
-    if torch is not None and tears_down() and _initialized(torch):
+    if torch is not None and tears_down() and uses_device(torch):
         settle()
-
-
-def _initialized(torch: Any) -> bool:
-    cuda = getattr(torch, "cuda", None)
-    return cuda is not None and bool(cuda.is_initialized())
 
 
 def _call_runtime() -> None:
