@@ -118,7 +118,9 @@ def print_fault_row(row: dict[str, Any]) -> None:
     )
 
 
-def cost_of_windows(client: Client, folder: Path, device: str, *, windows: int, quiet_s: float) -> dict[str, Any]:
+def cost_of_windows(
+    client: Client, folder: Path, device: str, keep: Path | None, *, windows: int, quiet_s: float
+) -> dict[str, Any]:
     """Take windows of one launch-bound service and compare its latencies in them with those between them.
 
     The first window of a process, which attaches for the first time and names every place anew, is a row of its own.
@@ -141,9 +143,12 @@ def cost_of_windows(client: Client, folder: Path, device: str, *, windows: int, 
             except CollectorError as error:
                 refused.append(str(error))
             time.sleep(quiet_s)
+    requests = latency.read(latencies)
+    worst = worst_of(captures, requests)
+    if keep is not None and worst:
+        client.trace(worst[0]["capture_id"], keep / "worst_window.json.gz")
     first, *spans = [span_of(detail) for detail in captures]
     baseline, twin = latency.quiet_stretches(spans, int(0.3e9))
-    requests = latency.read(latencies)
     named = (("first window", [first]), ("in windows", spans), ("baseline", baseline), ("A/A", twin))
     ready = [detail.capture.ready_ms for detail in captures[1:]]
     return {
@@ -153,7 +158,27 @@ def cost_of_windows(client: Client, folder: Path, device: str, *, windows: int, 
         "stop_ms": summary_of([detail.capture.stop_ms for detail in captures]),
         "empty": sum(detail.capture.state != "done" for detail in captures),
         "refused": refused,
+        "worst": worst,
     }
+
+
+def worst_of(captures: list[CaptureDetail], requests: list[latency.Span]) -> list[dict[str, Any]]:
+    """The worst request of each window, the slowest first, and where it lay: milliseconds since the window's order."""
+    rows = []
+    for number, detail in enumerate(captures):
+        capture, (begin, end) = detail.capture, span_of(detail)
+        inside = [request for request in requests if request[0] < end and request[1] > begin]
+        if not inside:
+            continue
+        start, stop = max(inside, key=lambda request: request[1] - request[0])
+        places = {"starts": start, "ends": stop, "open": capture.start_unix_ns, "close": capture.end_unix_ns}
+        after_order = {f"{name}_ms": round((unix_ns - begin) / 1e6, 2) for name, unix_ns in places.items()}
+        saved = round(after_order["close_ms"] + capture.stop_ms, 2)
+        took = round((stop - start) / 1e6, 2)
+        rows.append(
+            {"window": number, "capture_id": capture.capture_id, "took_ms": took, **after_order, "saved_ms": saved}
+        )
+    return sorted(rows, key=lambda row: -row["took_ms"])
 
 
 def span_of(detail: CaptureDetail) -> latency.Span:
@@ -213,6 +238,12 @@ def print_costs(costs: dict[str, Any], spikes: dict[str, Any]) -> None:
             f"{row['name']:<13}{row['stretches']:>9} {row['requests']:>9} {row['p50_ms']:>8.2f} {row['p99_ms']:>8.2f}"
             f" {row['worst_ms']:>8.2f} {row['median_worst_ms']:>13.2f}"
         )
+    for row in costs["worst"][:4]:
+        print(
+            f"worst: {row['took_ms']:.2f} ms in window {row['window']},"
+            f" {row['starts_ms']:.1f} to {row['ends_ms']:.1f} ms after its order"
+            f" (open {row['open_ms']:.1f}, close {row['close_ms']:.1f}, saved {row['saved_ms']:.1f})"
+        )
     for name, key in (
         ("order to open window, in the agent", "ready_ms"),
         ("the same, seen by the client", "client_to_open_ms"),
@@ -247,7 +278,7 @@ def main() -> int:
         )
         rows = find_faults(client, Path(name), given.device, given.keep, quick=given.quick)
         costs = cost_of_windows(
-            client, Path(name), given.device, windows=windows, quiet_s=1.5 if given.quick else QUIET_S
+            client, Path(name), given.device, given.keep, windows=windows, quiet_s=1.5 if given.quick else QUIET_S
         )
         spikes = spike_to_incident(client, Path(name), given.device, seconds=10.0 if given.quick else 15.0)
     print_costs(costs, spikes)
