@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "agent"))
 
 from midwatch.clock import SystemClock
 from midwatch.requests.tracker import Tracker
-from midwatch.watch.frames import current_frames
+from midwatch.watch.frames import current_frames, look
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.lockwaits import LockWaits
 from midwatch.watch.sampler import SamplingRound
@@ -81,9 +81,7 @@ def walks() -> None:
             idents = [thread.ident or 0 for thread in sleepers.threads]
 
             def turn(stacks: Stacks = stacks, idents: list[int] = idents) -> None:
-                frames = current_frames()
-                for ident in idents:
-                    stacks.walk(frames[ident])
+                look(lambda frames: [stacks.walk(frames[ident]) for ident in idents])
 
             median, p99 = cost_us(turn)
             print(f"{threads:8d} {depth:6d} {median:10.1f} {p99:8.1f} {median / threads:11.2f}")
@@ -106,11 +104,11 @@ def turns() -> None:
             window = SamplingRound(tracker, stacks, locks, clock, frames=current_frames, interval_ns=1)
             dog.turn()
 
-            def look(dog: Watchdog = dog) -> None:
+            def turn(dog: Watchdog = dog) -> None:
                 dog._next_look_ns = 0
                 dog.turn()
 
-            watchdog, sampler = cost_us(look), cost_us(window.sample)
+            watchdog, sampler = cost_us(turn), cost_us(window.sample)
             print(
                 f"{threads:9d} {depth:6d} {watchdog[0]:12.1f} {watchdog[1]:8.1f} {sampler[0]:10.1f} {sampler[1]:8.1f}"
             )
@@ -120,7 +118,7 @@ def turns() -> None:
 def naming() -> None:
     """Print what it costs to name places for the first time: it happens once for each, away from the requests."""
     stacks = Stacks()
-    spots = [spot for frame in current_frames().values() for spot in stacks.walk(frame)]
+    spots = [spot for frame in [sys._getframe(), *current_frames().values()] for spot in stacks.walk(frame)]
     code = statistics.quantiles.__code__
     first = [stacks.walk(frame) for frame in current_frames().values()]
     before = time.thread_time_ns()

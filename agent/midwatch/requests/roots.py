@@ -20,7 +20,8 @@ from midwatch.guard import guard
 from midwatch.requests.handsoff import HandsOff
 from midwatch.requests.hooks import EnterHook, LeaveHook, dynamo_must_skip
 from midwatch.requests.units import Units, name_of
-from midwatch.watch.frames import caller, current_frames, local_variables
+from midwatch.watch import peek
+from midwatch.watch.frames import caller, look
 
 if TYPE_CHECKING:
     from midwatch.model.status import Part
@@ -179,7 +180,7 @@ class Roots:
             if frame is None:
                 return root
             if frame.f_code is self._call_code:
-                root = local_variables(frame).get("self")
+                root = _self_of(frame)
             frame = caller(frame)
         return None
 
@@ -188,13 +189,15 @@ class Roots:
             self.adopt(root)
 
     def _called_now(self) -> list[Any]:
-        """Return the outermost modules on all other threads' stacks.
-
-        In one go: as long as the frames are held, what they hold on the device lives on, though its function be left.
-        """
-        own = threading.get_ident()
-        found = [self._outermost(frame) for ident, frame in current_frames().items() if ident != own]
+        """Return the outermost modules on all other threads' stacks."""
+        found = look(lambda frames: [self._outermost(frame) for frame in frames.values()])
         return [root for root in found if root is not None]
+
+
+def _self_of(frame: FrameType) -> Any:
+    """Return the module whose ``__call__`` a frame runs, or None."""
+    found = peek.variable(frame, "self", local=True)
+    return None if found is peek.MISSING else found
 
 
 def _remove(handles: tuple[Any, Any]) -> None:

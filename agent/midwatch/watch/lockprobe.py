@@ -53,7 +53,7 @@ class LockProbe:
 
         Args:
             ident: the thread's `threading.get_ident`.
-            frames: `current_frames()`, from right now; the caller drops it right afterwards.
+            frames: from right now, as `look` gives them.
         """
         found = _awaited(frames.get(ident))
         if found is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import partial
+from types import FrameType
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
 from midwatch.model.samples import LockWait
-from midwatch.watch.frames import Frames, current_frames
+from midwatch.watch.frames import Frames, current_frames, look
 from midwatch.watch.lockprobe import LockProbe, Sighting
 from midwatch.watch.snapshot import snapshot
 from midwatch.watch.stacks import Stack, Stacks
@@ -79,7 +81,7 @@ class LockWaits:
         wait.seen_ns = now_ns
         if now_ns >= wait.retry_ns and (wait.sighting is None or not wait.sighting.holder_ident):
             wait.retry_ns = now_ns + max(_FIRST_RETRY_NS, now_ns - wait.since_ns)
-            guard.call("lockprobe", self._look_for_holder, wait, default=None)
+            guard.call("lockprobe", look, partial(self._find_holder, wait), self._frames, default=None)
 
     def finish(self) -> None:
         """End all waits, as when sampling stops."""
@@ -99,8 +101,7 @@ class LockWaits:
         ]
         return tuple(self._value(wait) for wait in sorted(chosen, key=lambda wait: wait.since_ns))
 
-    def _look_for_holder(self, wait: _Wait) -> None:
-        frames = self._frames()
+    def _find_holder(self, wait: _Wait, frames: Mapping[int, FrameType]) -> None:
         sighting = self._probe.probe(wait.ident, frames)
         if sighting is None:
             return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import NamedTuple
 
 from midwatch.clock import Clock
@@ -16,7 +17,7 @@ from midwatch.manners import GiveWay
 from midwatch.model.samples import LockWait
 from midwatch.model.site import Frame
 from midwatch.model.tracks import SampleRow, ThreadName
-from midwatch.watch.frames import Frames, current_frames
+from midwatch.watch.frames import Frames, current_frames, look
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.lockwaits import LockWaits
 from midwatch.watch.protocols import Tracker
@@ -191,9 +192,12 @@ class SamplingRound:
         )
 
     def _take_stacks(self) -> dict[int, Stack]:
-        """Walk the threads that serve. Frames are held no longer than that."""
-        frames = self._frames()
-        return {ident: self._stacks.walk(frames[ident]) for ident in self._serving if ident in frames}
+        """Walk the threads that serve."""
+
+        def walk(frames: Mapping[int, FrameType]) -> dict[int, Stack]:
+            return {ident: self._stacks.walk(frames[ident]) for ident in self._serving if ident in frames}
+
+        return look(walk, self._frames)
 
     def _account(self) -> int:
         """Return the shortest interval that the cost of the turns so far allows."""
@@ -216,7 +220,9 @@ class SamplingRound:
         return before_ns
 
     def _check_others(self, now_ns: int, late_ns: int) -> None:
-        frames = self._frames()
+        look(lambda frames: self._keep_moved(frames, now_ns, late_ns), self._frames)
+
+    def _keep_moved(self, frames: Mapping[int, FrameType], now_ns: int, late_ns: int) -> None:
         idents = [ident for ident in frames if ident not in self._serving and not is_own(ident)]
         for ident in idents[:_MAX_OTHERS]:
             top = self._stacks.walk(frames[ident], 2)

@@ -9,13 +9,15 @@ request ends, so it is taken before anything else is done.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from types import FrameType
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
 from midwatch.lifecycle import Worker
-from midwatch.watch.frames import Frames, current_frames
+from midwatch.watch.frames import Frames, current_frames, look
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.lockwaits import LockWaits
 from midwatch.watch.looks import Evidence, Looks
@@ -84,7 +86,7 @@ class Watchdog:
     def start(self) -> None:
         """Start watching."""
         # Name a stack once, so that the first one that matters need not ask for folders and modules.
-        self._stacks.look(self._frames().get(threading.get_ident()), 4)
+        self._stacks.look(sys._getframe(), 4)  # noqa: SLF001 - the one way to one's own frame
         self._worker.start()
 
     def stop(self) -> None:
@@ -173,13 +175,15 @@ class Watchdog:
     def _look_at(
         self, since_ns: Mapping[int, int], now_ns: int, late_ns: int, *, unit: bool
     ) -> dict[int, tuple[Stack, int]]:
-        """Take the stacks of threads, each with the time from which it counts. Frames are held no longer than this."""
-        frames = self._frames()
+        """Take the stacks of threads, each with the time from which it counts."""
+        taken = look(
+            lambda frames: {ident: self._stacks.walk(frames.get(ident)) for ident in since_ns},
+            self._frames,
+        )
         stacks = {}
-        for ident, start_ns in since_ns.items():
-            stack = self._stacks.walk(frames.get(ident))
+        for ident, stack in taken.items():
             before_ns = self._looks.add(ident, stack, now_ns, late_ns, unit=unit)
-            stacks[ident] = stack, max(before_ns, start_ns)
+            stacks[ident] = stack, max(before_ns, since_ns[ident])
         return stacks
 
     def _look_around(
@@ -198,10 +202,12 @@ class Watchdog:
             self._look_at_others(stacks, now_ns, late_ns)
 
     def _look_at_others(self, seen: Collection[int], now_ns: int, late_ns: int) -> None:
-        frames = self._frames()
-        others = [ident for ident in frames if ident not in seen and not is_own(ident)]
-        for ident in others[:_MAX_OTHERS]:
-            self._looks.add(ident, self._stacks.walk(frames[ident], _OTHERS_DEPTH), now_ns, late_ns, unit=False)
+        def walk(frames: Mapping[int, FrameType]) -> dict[int, Stack]:
+            others = [ident for ident in frames if ident not in seen and not is_own(ident)]
+            return {ident: self._stacks.walk(frames[ident], _OTHERS_DEPTH) for ident in others[:_MAX_OTHERS]}
+
+        for ident, stack in look(walk, self._frames).items():
+            self._looks.add(ident, stack, now_ns, late_ns, unit=False)
 
     def _calm_down(self) -> None:
         """Nothing is overdue any more: end what was being followed."""

@@ -57,11 +57,15 @@ def stage():
 
 @pytest.fixture
 def own_frames():
-    """The frames of this test's threads, without those of threads that earlier tests have left (gRPC's end late)."""
+    """The frames of this test's threads, without those of threads that earlier tests have left (gRPC's end late).
+
+    The test's own is there too, since a test is host and watchdog in one thread.
+    """
     strangers = set(threading.enumerate()) - {threading.current_thread()}
 
     def frames():
         strange = {thread.ident for thread in strangers if thread.is_alive()}
-        return {ident: frame for ident, frame in current_frames().items() if ident not in strange}
+        others = {ident: frame for ident, frame in current_frames().items() if ident not in strange}
+        return others | {threading.get_ident(): sys._getframe()}
 
     return frames

@@ -10,17 +10,22 @@ from pathlib import Path
 
 import pytest
 from midwatch.watch import frames
-from midwatch.watch.frames import caller, current_frames, local_variables, places
+from midwatch.watch.frames import caller, current_frames, local_variables, look, places
 
 
 def test_every_thread_is_listed(stage):
     thread = stage.start(stage.done.wait)
     stage.until(lambda: thread.ident in current_frames())
-    mine, callers = current_frames()[threading.get_ident()], []
-    while mine is not None:
-        callers.append(mine.f_code)
-        mine = mine.f_back
-    assert sys._getframe().f_code in callers
+    assert threading.get_ident() not in current_frames(), "a frame in a dictionary of its own locals is a cycle"
+
+
+def test_frames_are_borrowed(stage):
+    thread, kept = stage.start(stage.done.wait), []
+    stage.until(lambda: thread.ident in current_frames())
+    assert look(lambda frames: kept.append(frames) or thread.ident in frames)
+    with pytest.raises(KeyError):
+        look(lambda frames: kept.append(frames) or frames[-1])
+    assert kept == [{}, {}]
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -86,10 +91,13 @@ def test_a_thread_that_runs_on_amid_a_walk_does_no_harm():
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         me = threading.get_ident()
-        gc.callbacks.append(lambda phase, info: time.sleep(0) if threading.get_ident() == me else None)
+        def yield_here(phase, info):
+            if threading.get_ident() == me:
+                time.sleep(0)
+        gc.callbacks.append(yield_here)
         gc.set_threshold(5)
         sys.setswitchinterval(1e-5)
-        stacks, known, end = Stacks(), {one.__code__ for one in (first, *FUNCTIONS)}, time.monotonic() + 1.5
+        stacks, known, end = Stacks(), {one.__code__ for one in (first, yield_here, *FUNCTIONS)}, time.monotonic() + 1.5
         while time.monotonic() < end:
             frame = current_frames()[thread.ident]
             stack = stacks.walk(frame)

@@ -278,8 +278,8 @@ def test_other_threads_are_looked_at_less_often_and_the_agents_own_never(scene, 
     assert {s.role for s in of["logger"]} == {"other"}
 
 
-def test_names_of_threads_can_be_hidden(scene):
-    scene.dog = Watchdog(scene.tracker, Stacks(), LockProbe(), scene.clock, redact=True)
+def test_names_of_threads_can_be_hidden(scene, own_frames):
+    scene.dog = Watchdog(scene.tracker, Stacks(), LockProbe(), scene.clock, redact=True, frames=own_frames)
     scene.begin(limit_ms=10)
     scene.turn(10)
     samples = scene.evidence(1).samples
