@@ -11,6 +11,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from midwatch.capture.libraries import RESIDENT, opened
+
 _DISABLE = "_ZN5torch8autograd8profiler15disableProfilerEv"
 _SAVE = "_ZN5torch8autograd8profiler14ProfilerResult4saveERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 _DESTROY = "_ZN5torch8autograd8profiler14ProfilerResultD1Ev"
@@ -45,7 +47,7 @@ def load_library() -> ctypes.CDLL:
     if not path.exists():
         raise ShimError("the C++ shim is not built: run `python -m midwatch.capture.build` where a C++ compiler is")
     try:
-        library = ctypes.CDLL(str(path))
+        library = opened(str(path))
     except OSError as error:
         raise ShimError(f"the C++ shim does not load here ({error}): build it again on this machine") from error
     library.midwatch_arm.argtypes = [ctypes.c_void_p]
@@ -91,8 +93,7 @@ class Shim:
 
 def _loaded_torch() -> ctypes.CDLL:
     try:
-        # By its soname and without loading: the copy that the process already runs, wherever it lies.
-        return ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+        return opened("libtorch_cpu.so", RESIDENT)
     except OSError as error:
         raise ShimError("libtorch_cpu.so is not loaded in this process") from error
 

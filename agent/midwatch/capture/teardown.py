@@ -13,6 +13,7 @@ import ctypes
 import time
 
 from midwatch.capture.environment import tears_down
+from midwatch.capture.libraries import opened
 from midwatch.capture.torchapi import loaded_torch, uses_device
 from midwatch.capture.version import version_of
 from midwatch.guard import guard
@@ -45,7 +46,7 @@ def _call_runtime() -> None:
         return
     try:
         # By its soname this is the library that torch has loaded. ctypes lets go of the GIL: finalising may take long.
-        runtime = ctypes.CDLL(f"libcudart.so.{version_of(torch).cuda[0]}")
+        runtime = opened(f"libcudart.so.{version_of(torch).cuda[0]}")
     except OSError:
         torch._C._cuda_getDevice()  # a torch that carries the runtime inside itself
         return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from midwatch.capture.libraries import RESIDENT, opened
 
 _LOG_ERRORS = 2
 
@@ -76,7 +77,7 @@ class ProfilerCalls:
 def _quiet_log() -> Iterator[None]:
     """Hold back torch's C++ warnings for the millisecond of a block, where its log level can be reached."""
     try:
-        library = ctypes.CDLL("libc10.so", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+        library = opened("libc10.so", RESIDENT)
         level = ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")
     except (OSError, ValueError):
         yield

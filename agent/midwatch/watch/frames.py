@@ -49,7 +49,7 @@ _list_frames: Frames = sys._current_frames  # noqa: SLF001 - there is no other w
 
 def current_frames() -> dict[int, FrameType]:
     """Return the innermost frame of each other thread, by its ident. For `look`, which lets go of them."""
-    frames = _undisturbed(_list_frames, {})
+    frames: dict[int, FrameType] = _undisturbed(_list_frames, {})
     frames.pop(threading.get_ident(), None)
     return frames
 

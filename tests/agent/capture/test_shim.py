@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from midwatch.capture import build
 from midwatch.capture.build import NoCompilerError, ShimBuildError, build_shim
-from midwatch.capture.shim import Shim, ShimError, Stopped, load_library
+from midwatch.capture.libraries import opened
+from midwatch.capture.shim import Shim, ShimError, Stopped, load_library, shim_path
 
 pytestmark = pytest.mark.usefixtures("built_shim")
 
@@ -138,3 +139,12 @@ def names(wheel):
     import zipfile
 
     return zipfile.ZipFile(wheel).namelist()
+
+
+def test_a_library_is_opened_once(tmp_path):
+    assert load_library() is load_library()
+    missing = str(tmp_path / "late.so")
+    with pytest.raises(OSError, match="late"):
+        opened(missing)
+    Path(missing).write_bytes(shim_path().read_bytes())
+    assert opened(missing) is opened(missing)

@@ -1,6 +1,5 @@
 """The call that finishes a tear-down; whether it does is shown on a device, by the part `exit` of the soak."""
 
-import ctypes
 from types import SimpleNamespace
 
 import pytest
@@ -22,7 +21,7 @@ class Cuda:
         monkeypatch.setattr(teardown, "loaded_torch", lambda: torch)
         monkeypatch.setattr(teardown, "tears_down", lambda: tears_down)
         monkeypatch.setattr(teardown.time, "sleep", lambda _seconds: None)
-        monkeypatch.setattr(ctypes, "CDLL", self.load)
+        monkeypatch.setattr(teardown, "opened", self.load)
 
     def load(self, name):
         self.loaded.append(name)
@@ -38,7 +37,7 @@ def test_the_runtime_that_torch_has_loaded_is_asked_for_the_drivers_version(monk
 
 def test_a_torch_that_carries_the_runtime_inside_itself_is_asked_instead(monkeypatch):
     cuda = Cuda(monkeypatch)
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
+    monkeypatch.setattr(teardown, "opened", lambda name: (_ for _ in ()).throw(OSError(name)))
     teardown.settle()
     assert cuda.calls == ["torch"] * 4
 
