@@ -19,6 +19,10 @@ class RecordRejectedError(Exception):
     """A record of a batch cannot be stored, now or ever."""
 
 
+class TooLongError(Exception):
+    """An id is longer than any of ours."""
+
+
 class NotFoundError(Exception):
     """There is nothing of that name."""
 

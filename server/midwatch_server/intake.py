@@ -22,14 +22,12 @@ from midwatch_proto.v1 import ingest_pb2
 
 from midwatch_server import incidents
 from midwatch_server.diagnosis import Evidence, diagnose
-from midwatch_server.errors import BatchRejectedError, RecordRejectedError
+from midwatch_server.errors import BatchRejectedError, RecordRejectedError, TooLongError
+from midwatch_server.limits import MAX_ID, MAX_NAME, bounded
 from midwatch_server.store import Intake, rows
 from midwatch_server.store.traces import TraceFiles, checked_name
 
 log = logging.getLogger("midwatch.collector")
-
-MAX_ID = 128
-MAX_NAME = 512
 
 
 def prepare(batch: ingest_pb2.Batch, traces: TraceFiles, received_unix_ns: int | None = None) -> Intake:
@@ -79,8 +77,10 @@ class _Sorter:
         try:
             if kind is None:
                 raise RecordRejectedError("a record is of a kind that this collector does not know")
-            self._handlers[kind](getattr(record, kind))
-        except RecordRejectedError as error:
+            message = getattr(record, kind)
+            bounded(message)
+            self._handlers[kind](message)
+        except (RecordRejectedError, TooLongError) as error:
             self._rejected += 1
             self._reason = self._reason or str(error)
 

@@ -47,6 +47,8 @@ class ControlService(control_pb2_grpc.ControlServiceServicer):
                 await self._note(agent)
                 await context.write(_ping())
                 end = await _talk(agent, context)
+                if end.why == "left":
+                    await listener  # which knows whether the agent hung up or said something that makes no sense
             finally:
                 listener.cancel()
                 if self._registry.detach(agent):

@@ -108,7 +108,7 @@ async def _response(batch_id: str, answer: _Answer) -> ingest_pb2.UploadResponse
     except BatchRejectedError as error:
         return _rejected(batch_id, str(error))
     except Exception:
-        log.exception("batch %s cannot be stored", batch_id)
+        log.exception("batch %r cannot be stored", batch_id)
         return _rejected(batch_id, "the collector failed on this batch; its log says how")
     return ingest_pb2.UploadResponse(
         batch_id=stored.batch_id,

@@ -8,6 +8,7 @@ import logging
 import grpc
 
 from midwatch_server.errors import StartError
+from midwatch_server.rpc.gate import Gate
 
 log = logging.getLogger("midwatch.collector")
 
@@ -28,8 +29,8 @@ OPTIONS = [
 
 
 def make_server() -> grpc.aio.Server:
-    """Return a server with the collector's limits."""
-    return grpc.aio.server(options=OPTIONS)
+    """Return a server with the collector's limits, and the gate before whatever services it will have."""
+    return grpc.aio.server(interceptors=(Gate(),), options=OPTIONS)
 
 
 def bind(server: grpc.aio.Server, address: str) -> str:
