@@ -154,7 +154,7 @@ def cost_of_windows(
     return {
         "rows": [latency.row(name, requests, stretches).plain() for name, stretches in named],
         "ready_ms": summary_of(ready),
-        "client_to_open_ms": summary_of(opened_ms),
+        "client_to_open_ms": summary_of(opened_ms[1:]),
         "stop_ms": summary_of([detail.capture.stop_ms for detail in captures]),
         "empty": sum(detail.capture.state != "done" for detail in captures),
         "refused": refused,

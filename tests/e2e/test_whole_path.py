@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import pytest
 from midwatch.model.finding import Kind
@@ -65,6 +66,9 @@ def test_a_profile_on_demand_and_its_trace_say_the_same(world, client: Client):
     world.eventually("the agent is attached", lambda: client.agents("ranker", connected_only=True))
     profiled = world.midwatch("profile", "ranker", "--requests", "20", "--json", "-o", str(trace))
     assert profiled.returncode == 0, profiled.stderr
+    steps = ("asked", "waiting for the window to open", "window open", "reading the trace", "wrote")
+    said = profiled.stderr.splitlines()
+    assert [line.startswith(step) for line, step in zip(said, steps, strict=True)] == [True] * 5, said
     report = json.loads(profiled.stdout)
     first = report["findings"][0]
     assert first["kind"] == "host_gap"
@@ -77,6 +81,20 @@ def test_a_profile_on_demand_and_its_trace_say_the_same(world, client: Client):
         (one["kind"], one["site"]) for one in report["findings"]
     ]
     assert again["verdict"] == report["verdict"]
+
+
+def test_whoever_waits_hears_of_the_open_window_while_it_records(world, client: Client):
+    world.collector()
+    runner = world.start(
+        "-m", "midwatch_client", "run", "--service", "ranker", "--", sys.executable, str(world.services / "ranker.py")
+    )
+    assert runner.stdout.readline() == "up\n", world.stderr(runner)
+    world.eventually("the agent is attached", lambda: client.agents("ranker", connected_only=True))
+    seen: list[tuple[str, int]] = []
+    detail = client.profile("ranker", seconds=1.0, on_progress=lambda step: seen.append((step.state, time.time_ns())))
+    assert [state for state, _ in seen] == ["queued", "sent", "open", "done", "stored"]
+    heard_ns = dict(seen)["open"]
+    assert detail.capture.start_unix_ns < heard_ns < detail.capture.end_unix_ns
 
 
 def test_a_service_that_nobody_knows_is_said_so(world):

@@ -70,6 +70,15 @@ async def test_an_order_goes_to_the_agent_and_its_news_to_who_asked(peer, make):
     assert await call.code() == grpc.StatusCode.OK
 
 
+async def test_what_an_agent_says_again_on_a_new_stream_is_told_once(peer, make):
+    stream = await peer.attach()
+    call = order(peer)
+    got = await received(stream)
+    for state in ("OPEN", "DONE", "OPEN", "DONE", "FAILED"):
+        await stream.write(update(got.command_id, state))
+    assert [await state_of(call) for _ in range(5)] == ["QUEUED", "SENT", "OPEN", "DONE", "FAILED"]
+
+
 @pytest.mark.parametrize(("state", "last"), [("REFUSED", "REFUSED"), ("FAILED", "FAILED")])
 async def test_what_the_agent_will_not_do_is_the_last_word(peer, state, last):
     stream = await peer.attach()

@@ -257,9 +257,12 @@ class Controller:
 
     def _window(self, engine: Engine, order: CaptureOrder, base: Capture, ordered_ns: int) -> bool:
         """Open, wait, close, and hand over. Return whether it went well. Raises `EngineError`."""
+        opened = {"t": "open", "command_id": order.command_id, "capture_id": order.capture_id}
         engine.open(deep=order.deep, edge=self._edge)
         start_ns = self._clock.perf_ns()
         self._beside.begin()
+        if order.command_id:  # somebody waits for it; one small packet, and where the socket is full, none
+            self._link.send(opened)
         self._budget.opened(start_ns / 1e9)
         longest_s = engine.longest_s(deep=order.deep)
         self._wait_inside(start_ns, order.requests, self._budget.seconds(order.seconds, order.requests, longest_s))

@@ -43,6 +43,11 @@ def update_of(capture: Capture) -> Any:
     )
 
 
+def opening(command_id: str, capture_id: str) -> Any:
+    """Return what a command is told when its window opens."""
+    return control_pb2.CommandUpdate(command_id=command_id, state=control_pb2.COMMAND_STATE_OPEN, capture_id=capture_id)
+
+
 def refusal(order: CaptureOrder, detail: str) -> Capture:
     """Return the capture that says why ``order`` is not carried out."""
     return Capture(order.capture_id, order.reason, "refused", detail=detail, command_id=order.command_id)

@@ -12,7 +12,7 @@ from midwatch_proto.v1 import control_pb2
 
 from midwatch.companion.batches import Batcher
 from midwatch.companion.connection import Connection
-from midwatch.companion.control import Control, refusal, update_of
+from midwatch.companion.control import Control, opening, refusal, update_of
 from midwatch.companion.spool import Spool
 from midwatch.companion.uploader import Uploader
 from midwatch.companion.windows import Windows
@@ -127,6 +127,8 @@ class Upstream:
             self._batcher.evidence(spike=to_message(from_plain(Spike, frame["spike"])))
         elif kind == "capture":
             self._capture(frame)
+        elif kind == "open":
+            self._control.update(opening(frame["command_id"], frame["capture_id"]))
         elif kind == "status":
             self._take_status(from_plain(AgentStatus, frame["status"]))
         elif kind == "hello":

@@ -15,7 +15,12 @@ from midwatch_client.commands.trace import save
 if TYPE_CHECKING:
     from midwatch_client.api import Client, Progress
 
-_WORDS = {"queued": "asked", "sent": "waiting for the window to open", "open": "recording", "done": "reading the trace"}
+_WORDS = {
+    "queued": "asked",
+    "sent": "waiting for the window to open",
+    "open": "window open, recording",
+    "done": "reading the trace",
+}
 
 
 class Wanted(TypedDict):

@@ -47,10 +47,18 @@ class Command:
     capture_id: str
     agent_id: str
     news: asyncio.Queue[News] = field(default_factory=asyncio.Queue)
+    furthest: int = trigger_pb2.TRIGGER_STATE_UNSPECIFIED
+    """The furthest state that was told."""
+
+    def tell(self, news: News) -> None:
+        """Queue news of a state further than those before; an agent on a new stream says its latest ones again."""
+        if news.state > self.furthest:
+            self.furthest = news.state
+            self.news.put_nowait(news)
 
     def sent(self) -> None:
         """The order is on the stream."""
-        self.news.put_nowait(News(trigger_pb2.TRIGGER_STATE_SENT))
+        self.tell(News(trigger_pb2.TRIGGER_STATE_SENT))
 
 
 class Commands:
@@ -72,7 +80,7 @@ class Commands:
         command = self._open.get(update.command_id)
         state = _OF_UPDATE.get(update.state)
         if command is not None and state is not None:
-            command.news.put_nowait(News(state, update.detail))
+            command.tell(News(state, update.detail))
 
     def stored(self, stored: Stored) -> None:
         """Pass on that captures are committed."""
@@ -80,7 +88,7 @@ class Commands:
             for command in self._open.values():
                 if capture.command_id == command.command_id or capture.capture_id == command.capture_id:
                     state = _OF_CAPTURE.get(capture.state, trigger_pb2.TRIGGER_STATE_STORED)
-                    command.news.put_nowait(News(state, capture.detail))
+                    command.tell(News(state, capture.detail))
 
     def gone(self, agent_id: str) -> None:
         """Pass on that an agent's stream ended."""

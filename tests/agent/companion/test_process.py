@@ -150,6 +150,16 @@ def test_an_order_reaches_the_agent_and_its_answer_the_collector(make_link, coll
     assert [part.name for part in status.parts] == ["spool"]
 
 
+def test_the_collector_hears_of_a_window_that_opens(make_link, collector, wait_until):
+    link = make_link(collector.address)
+    wait_until(lambda: not link.receive() and link.connected)
+    link.send({"t": "open", "command_id": "c1", "capture_id": "w1"})
+    wait_until(lambda: collector.said[-1].WhichOneof("message") == "command_update")
+    update = collector.said[-1].command_update
+    assert (update.command_id, update.capture_id) == ("c1", "w1")
+    assert update.state == control_pb2.COMMAND_STATE_OPEN
+
+
 def test_what_becomes_known_of_the_process_is_told_to_the_collector(make_link, collector, sample, wait_until):
     link = make_link(collector.address)
     wait_until(lambda: not link.receive() and link.connected)

@@ -82,6 +82,19 @@ def test_a_window_is_answered_with_trace_and_tracks(agent, serve_order):
     assert Path(frame["tracks_path"]).stat().st_mode & 0o077 == 0
 
 
+def test_whoever_waits_is_told_when_the_window_opens_once_its_stacks_are_sampled(agent, serve_order, monkeypatch):
+    told, send = [], agent.link.send
+    monkeypatch.setattr(agent.link, "send", lambda frame: told.append((frame, agent.sampler.running)) or send(frame))
+    serve_order(order(command_id="k1"))
+    assert told[0] == ({"t": "open", "command_id": "k1", "capture_id": "c1"}, True)
+    assert [(frame["t"], sampled) for frame, sampled in told[1:]] == [("capture", False)]
+
+
+def test_a_window_that_nobody_waits_for_is_told_when_it_is_done_alone(agent, serve_order):
+    serve_order(order("routine"))
+    assert [frame["t"] for frame in agent.link.sent] == ["capture"]
+
+
 def test_a_window_is_about_the_route_that_took_most_time_not_the_one_asked_most_often(agent, serve_order):
     def inside():
         for _ in range(10):
