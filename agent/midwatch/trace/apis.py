@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from midwatch.trace.intervals import Ints
+from midwatch.trace.intervals import Ints, distinct
 
 OTHER, LAUNCH, GRAPH, MEMCPY, MEMSET, DEVICE_SYNC, STREAM_SYNC, EVENT_SYNC, FREE, ALLOC, CAPTURE, CAPTURE_END = range(
     12
@@ -41,6 +41,6 @@ def api_kind(name: str) -> int:
 def api_kinds(names: list[str], used: Ints) -> Ints:
     """Class of each row, given the rows' name numbers; a name is looked at once."""
     table = np.zeros(len(names) + 1, np.int64)
-    for number in np.unique(used).tolist():
+    for number in distinct(used).tolist():
         table[number] = api_kind(names[number])
     return table[used]

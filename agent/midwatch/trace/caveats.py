@@ -7,6 +7,7 @@ import numpy as np
 from midwatch.model.trace import Caveat
 from midwatch.trace import apis
 from midwatch.trace.gains import Gains
+from midwatch.trace.intervals import Cover, distinct
 from midwatch.trace.scene import Scene
 
 _OVERHEAD_NS = 100_000
@@ -59,7 +60,7 @@ def _host_lane(scene: Scene) -> list[Caveat]:
         text = "No calls of the host were recorded: nothing is said of launches or waits."
         found.append(Caveat("host_lane_missing", text))
     if len(trace.runtime) and len(trace.ops):
-        blind = np.setdiff1d(trace.runtime.lane[links.launches], trace.ops.lane)
+        blind = np.setdiff1d(distinct(trace.runtime.lane[links.launches]), distinct(trace.ops.lane))
         if len(blind):
             text = f"{len(blind)} threads launched work, but their operators were not recorded."
             found.append(Caveat("ops_missing_on_thread", text, len(blind)))
@@ -80,11 +81,8 @@ def _requests(scene: Scene) -> list[Caveat]:
     elif not scene.spans.whole:
         text = "No request lies whole inside the window."
         found.append(Caveat("no_whole_request", text, len(scene.spans.requests)))
-    overhead = scene.trace.overhead
-    inside = 0
-    for request in scene.spans.whole:
-        both = np.minimum(overhead.end, request.end) - np.maximum(overhead.start, request.start)
-        inside += int(np.maximum(both, 0).sum())
+    stops = Cover.union(scene.trace.overhead.start, scene.trace.overhead.end)
+    inside = sum(stops.inside(request.start, request.end) for request in scene.spans.whole)
     if inside > _OVERHEAD_NS:
         text = f"The profiler itself stopped requests for {inside / 1e6:.1f} ms in all"
         left_out = len(scene.spans.whole) - len(scene.spans.fair)

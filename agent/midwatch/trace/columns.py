@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, fields, replace
+from itertools import compress
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from midwatch.trace.events import Args, Event, Key
+from midwatch.trace.events import EMPTY, NO_ARGS, Args, Event, Key
 from midwatch.trace.intervals import Ints, Mask
 
 OPS, ANNOTATIONS, RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, OVERHEAD, PYTHON, SPAN = range(10)
@@ -29,6 +32,7 @@ CATEGORIES = {
 """Names of today and of 2021. What is not here (memory events, flow arrows, other makers' lanes) is only counted."""
 
 _DEVICE = {KERNEL, MEMCPY, MEMSET, SYNC}
+_STEP = "ProfilerStep#"
 LOST = np.iinfo(np.int64).min
 """A time that is no number."""
 
@@ -104,27 +108,24 @@ class Columns:
         self.events = 0
         self.other: dict[str, int] = {}
         self.bad_numbers = 0
+        self._known_streams: dict[tuple[Key, Key, Key, Key], int] = {}
         self._parts: dict[int, list[Table]] = {category: [] for category in range(SPAN + 1)}
 
     def add(self, events: list[Event]) -> None:
         """Take one batch; the events are not kept."""
         self.events += len(events)
-        buckets: dict[int, list[Event]] = {}
+        found: defaultdict[str | None, list[Event]] = defaultdict(list)
         for event in events:
-            if event.ph != "X":
-                if event.ph == "M":
-                    self._name_thread(event)
-                continue
-            category = CATEGORIES.get(event.cat or "", -1)
-            if category < 0:
-                cat = event.cat or "none"
-                self.other[cat] = self.other.get(cat, 0) + 1
-                continue
-            if category == OPS and type(event.name) is str and event.name.startswith("ProfilerStep#"):
-                category = ANNOTATIONS
-            buckets.setdefault(category, []).append(event)
-        for category, bucket in buckets.items():
-            self._parts[category].append(self._table(category, bucket))
+            if event.ph == "X":
+                found[event.cat].append(event)
+            elif event.ph == "M":
+                self._name_thread(event)
+        for cat, some in found.items():
+            category = CATEGORIES.get(cat or "", -1)
+            if category >= 0:
+                self._take(category, some)
+            else:
+                self.other[cat or "none"] = self.other.get(cat or "none", 0) + len(some)
 
     def table(self, *categories: int) -> Table:
         """All events of the categories, as they came; their parts are given up."""
@@ -133,50 +134,85 @@ class Columns:
             self._parts[category] = []
         return Table.joined(parts)
 
-    def _table(self, category: int, events: list[Event]) -> Table:
-        names, lanes = self.interned.names, self.interned.lanes
+    def _take(self, category: int, events: list[Event]) -> None:
+        names = [e.name if type(e.name) is str else str(e.name) for e in events]
+        if category == OPS and any(name.startswith(_STEP) for name in set(names)):
+            steps = [name.startswith(_STEP) for name in names]
+            self._add(ANNOTATIONS, list(compress(events, steps)), list(compress(names, steps)))
+            others = [not step for step in steps]
+            events, names = list(compress(events, others)), list(compress(names, others))
+        self._add(category, events, names)
+
+    def _add(self, category: int, events: list[Event], names: list[str]) -> None:
+        if not events:
+            return
         start = nanoseconds([e.ts for e in events])
         length = nanoseconds([e.dur for e in events])
         lost = (start == LOST) | (length == LOST)
         self.bad_numbers += int(lost.sum())
         length[length == LOST] = 0
-        args = [e.args if type(e.args) is Args else _NO_ARGS for e in events]
-        if category in _DEVICE:
-            lane = [
-                lanes["device", whole(a.device if a.device is not None else e.pid), whole(a.stream, e.tid)]
-                for a, e in zip(args, events, strict=True)
-            ]
-        else:
-            lane = [lanes["host", e.pid, e.tid] for e in events]
-        count = len(events)
-        return Table(
-            start=start,
-            end=np.where(start == LOST, LOST, start + length),
-            lane=np.array(lane, np.int64),
-            name=np.array([names[e.name if type(e.name) is str else str(e.name)] for e in events], np.int64),
-            link=_numbers([a.correlation for a in args]),
-            ext=_numbers([a.external if a.external is not None else a.external_old for a in args]),
-            size=_numbers([a.bytes for a in args]) if category == MEMCPY else np.full(count, -1, np.int64),
-            shape=self._shapes(category, args),
-            kind=np.full(count, category, np.int64),
+        numbers = self.interned.names
+        none = np.full(len(events), -1, np.int64)
+        link = ext = size = shape = none
+        args = [] if category == PYTHON else [e.args if type(e.args) is Args else NO_ARGS for e in events]
+        if args:
+            link = _numbers([a.correlation for a in args])
+            ext = _numbers([a.external for a in args])
+            if ext.min() < 0:
+                ext = np.where(ext < 0, _numbers([a.external_old for a in args]), ext)
+        if category == MEMCPY:
+            size = _numbers([a.bytes for a in args])
+        elif category == OPS:
+            dims = _texts([a.dims for a in args])
+            shape = self._shapes(dims if any(dims) else _texts([a.dims_old for a in args]), [a.types for a in args])
+        elif category == KERNEL:
+            shape = self._shapes(_texts([a.grid for a in args]), [a.block for a in args])
+        lane = self._streams(events, args) if category in _DEVICE else self._threads(events)
+        self._parts[category].append(
+            Table(
+                start=start,
+                end=np.where(start == LOST, LOST, start + length),
+                lane=np.array(lane, np.int64),
+                name=np.array([numbers[name] for name in names], np.int64),
+                link=link,
+                ext=ext,
+                size=size,
+                shape=shape,
+                kind=np.full(len(events), category, np.int64),
+            )
         )
 
-    def _shapes(self, category: int, args: list[Args]) -> Ints:
+    def _shapes(self, first: list[bytes], second: list[msgspec.Raw]) -> Ints:
         shapes = self.interned.shapes
-        if category == OPS:
-            found = [shapes[bytes(a.dims) or bytes(a.dims_old), bytes(a.types)] for a in args]
-        elif category == KERNEL:
-            found = [shapes[bytes(a.grid), bytes(a.block)] for a in args]
-        else:
-            return np.full(len(args), -1, np.int64)
-        return np.array(found, np.int64)
+        return np.array([shapes[pair] for pair in zip(first, _texts(second), strict=True)], np.int64)
+
+    def _threads(self, events: list[Event]) -> list[int]:
+        lanes = self.interned.lanes
+        if len({e.pid for e in events}) > 1:
+            return [lanes["host", e.pid, e.tid] for e in events]
+        tids = [e.tid for e in events]
+        lane_of = {tid: lanes["host", events[0].pid, tid] for tid in dict.fromkeys(tids)}
+        return [lane_of[tid] for tid in tids]
+
+    def _streams(self, events: list[Event], args: list[Args]) -> list[int]:
+        known, lanes = self._known_streams, self.interned.lanes
+        found = []
+        for event, arg in zip(events, args, strict=True):
+            key = arg.device, event.pid, arg.stream, event.tid
+            lane = known.get(key, -1)
+            if lane < 0:
+                device = whole(event.pid if arg.device is None else arg.device)
+                lane = known[key] = lanes["device", device, whole(arg.stream, event.tid)]
+            found.append(lane)
+        return found
 
     def _name_thread(self, event: Event) -> None:
         if event.name == "thread_name" and type(event.args) is Args and type(event.args.name) is str:
             self.thread_names[event.pid, event.tid] = event.args.name
 
 
-_NO_ARGS = Args()
+def _texts(raws: list[msgspec.Raw]) -> list[bytes]:
+    return [b"" if raw is EMPTY else bytes(raw) for raw in raws]
 
 
 def nanoseconds(values: list[Any]) -> Ints:
@@ -205,7 +241,7 @@ def _as_float(value: Any) -> float:
 
 def _numbers(values: list[Key]) -> Ints:
     try:
-        return np.array([-1 if v is None else v for v in values], np.int64)
+        return np.array(values, np.int64)
     except (ValueError, TypeError, OverflowError):
         return np.array([whole(v) for v in values], np.int64)
 

@@ -12,12 +12,12 @@ Key = int | float | str | None
 class Args(msgspec.Struct, gc=False):
     """``args`` of an event; spellings of several profiler versions."""
 
-    correlation: Key = None
+    correlation: Key = -1
     stream: Key = None
     device: Key = None
-    bytes: Key = None
-    external: Key = msgspec.field(name="External id", default=None)
-    external_old: Key = msgspec.field(name="external id", default=None)
+    bytes: Key = -1
+    external: Key = msgspec.field(name="External id", default=-1)
+    external_old: Key = msgspec.field(name="external id", default=-1)
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=EMPTY)
     dims_old: msgspec.Raw = msgspec.field(name="Input dims", default=EMPTY)
     types: msgspec.Raw = msgspec.field(name="Input type", default=EMPTY)
@@ -25,6 +25,9 @@ class Args(msgspec.Struct, gc=False):
     block: msgspec.Raw = EMPTY
     name: object = None
     """Of a metadata event: the name of the thread or process."""
+
+
+NO_ARGS = Args()
 
 
 class Event(msgspec.Struct, gc=False):

@@ -10,7 +10,7 @@ import numpy as np
 from midwatch.model.site import Site
 from midwatch.model.trace import AllocFacts, CompileFacts, LockFacts, OpFacts
 from midwatch.trace import apis
-from midwatch.trace.intervals import Ints, rows_by
+from midwatch.trace.intervals import Ints
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
 from midwatch.trace.shapes import shape_text
@@ -141,14 +141,20 @@ def op_facts(scene: Scene) -> tuple[OpFacts, ...]:
 
 def self_times(start: Ints, end: Ints, lane: Ints) -> Ints:
     """Nanoseconds of each interval without its children on the same lane; never negative. Rows are sorted by start."""
-    own = (end - start).astype(np.int64)
-    for _, rows in rows_by(lane):
-        stack: list[tuple[int, int]] = []
-        for row, a, b in zip(rows.tolist(), start[rows].tolist(), end[rows].tolist(), strict=True):
-            while stack and stack[-1][1] <= a:
-                stack.pop()
-            if stack:
-                own[stack[-1][0]] -= min(b, stack[-1][1]) - a
-            stack.append((row, b))
-    own[own < 0] = 0
+    order = np.argsort(lane, kind="stable")
+    a, b = start[order], end[order]
+    around = np.arange(-1, len(a) - 1)
+    around[np.flatnonzero(np.diff(lane[order], prepend=-1))] = -1
+    # The interval around each row is the nearest one before it that is still open. All rows look for theirs at once,
+    # and each skips what the rows that it meets have skipped already, so that it takes as many turns as n has digits.
+    looking = np.flatnonzero(around >= 0)
+    while len(looking):
+        looking = looking[b[around[looking]] <= a[looking]]
+        around[looking] = around[around[looking]]
+        looking = looking[around[looking] >= 0]
+    inner = np.flatnonzero(around >= 0)
+    outer = around[inner]
+    inside = np.bincount(outer, np.minimum(b[inner], b[outer]) - a[inner], minlength=len(a))
+    own = np.empty(len(a), np.int64)
+    own[order] = np.maximum(b - a - inside.astype(np.int64), 0)
     return own

@@ -25,6 +25,11 @@ def rows_by(values: Ints, rows: Ints | None = None) -> Iterator[tuple[int, Ints]
         yield number, rows[order[edges[index] : edges[index + 1]]]
 
 
+def distinct(values: Ints) -> Ints:
+    """The numbers that occur, in order. Those of names, lanes and shapes are small and dense: counting is quickest."""
+    return np.flatnonzero(np.bincount(values)) if len(values) else NONE
+
+
 def pick(values: Ints, rows: Ints, other: Ints) -> Ints:
     """Return ``values[rows]``, and ``other`` where a row is negative: there is none."""
     found: Ints = other.copy()

@@ -11,7 +11,7 @@ import numpy as np
 from midwatch.model.site import Site
 from midwatch.model.trace import KernelFacts
 from midwatch.trace.columns import KERNEL
-from midwatch.trace.intervals import Ints, pick
+from midwatch.trace.intervals import Ints, distinct, pick
 from midwatch.trace.scene import Scene
 from midwatch.trace.shapes import shape_text
 
@@ -108,7 +108,7 @@ def kernel_facts(scene: Scene) -> tuple[KernelFacts, ...]:
     device = scene.trace.device
     rows = np.flatnonzero(device.kind == KERNEL)
     groups: dict[str, list[int]] = defaultdict(list)
-    by_name: dict[int, str] = {n: base_name(scene.trace.names[n]) for n in np.unique(device.name[rows]).tolist()}
+    by_name: dict[int, str] = {n: base_name(scene.trace.names[n]) for n in distinct(device.name[rows]).tolist()}
     for row, number in zip(rows.tolist(), device.name[rows].tolist(), strict=True):
         groups[by_name[number]].append(row)
     length = device.end - device.start

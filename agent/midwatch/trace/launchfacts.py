@@ -11,6 +11,7 @@ import numpy as np
 from midwatch.model.site import Site
 from midwatch.model.trace import LaunchFacts
 from midwatch.trace import apis
+from midwatch.trace.intervals import NONE, distinct
 from midwatch.trace.kernels import family_of
 from midwatch.trace.plan import Plan
 from midwatch.trace.scene import Scene
@@ -23,13 +24,8 @@ _LOOKED_AT = 8
 
 def squeezable(plan: Plan) -> frozenset[int]:
     """Positions of items that follow the item before them in one run: no wait and no gap between them."""
-    shortest = threshold(plan)
-    items = plan.items
-    return frozenset(
-        i
-        for i in range(1, len(items))
-        if items[i].wait < 0 and items[i - 1].wait < 0 and items[i].start - items[i - 1].end < shortest
-    )
+    follows = plan.launches[1:] & plan.launches[:-1] & (plan.starts[1:-1] - plan.ends[1:-1] < threshold(plan))
+    return frozenset((np.flatnonzero(follows) + 1).tolist())
 
 
 def launch_facts(
@@ -42,14 +38,15 @@ def launch_facts(
     rows = [scene.runtime_of(plan.request) for plan in plans]
     launches = [r[links.launches[r]] for r in rows]
     calls = np.concatenate(launches)
-    steps = [plan.items[i].start - plan.items[i - 1].start for plan in plans for i in squeezable(plan)]
+    runs = [sorted(squeezable(plan)) for plan in plans]
+    steps = np.concatenate([np.diff(plan.starts, prepend=0)[run] for plan, run in zip(plans, runs, strict=True)])
     sequences = Counter(_sequence(scene, plan) for plan in plans)
     shapes = Counter(_shapes(scene, plan) for plan in plans)
     return LaunchFacts(
         per_request=statistics.median(len(r) for r in launches),
         median_launch_us=float(np.median(runtime.end[calls] - runtime.start[calls])) / 1e3 if len(calls) else 0.0,
-        per_launch_host_us=statistics.median(steps) / 1e3 if steps else 0.0,
-        dispatch_gap_ms=statistics.median(_dispatch_idle(scene, plan) for plan in plans) / 1e6,
+        per_launch_host_us=float(np.median(steps)) / 1e3 if len(steps) else 0.0,
+        dispatch_gap_ms=statistics.median(_dispatch_idle(scene, p, r) for p, r in zip(plans, runs, strict=True)) / 1e6,
         recoverable_ms=recoverable_ms,
         replayed_ms=replayed_ms,
         stable_sequence=len(plans) > 1 and len(sequences) == 1,
@@ -61,18 +58,21 @@ def launch_facts(
 
 
 def _sequence(scene: Scene, plan: Plan) -> tuple[int, ...]:
-    return tuple(int(scene.trace.device.name[op.row]) for item in plan.items for op in item.ops)
+    return tuple(scene.trace.device.name[_works(plan)].tolist())
 
 
 def _shapes(scene: Scene, plan: Plan) -> tuple[int, ...]:
-    return tuple(int(scene.trace.device.shape[op.row]) for item in plan.items for op in item.ops)
+    return tuple(scene.trace.device.shape[_works(plan)].tolist())
 
 
-def _dispatch_idle(scene: Scene, plan: Plan) -> int:
+def _works(plan: Plan) -> list[int]:
+    return [op.row for item in plan.items for op in item.ops]
+
+
+def _dispatch_idle(scene: Scene, plan: Plan, follows: list[int]) -> int:
     """Device idle inside runs: from the return of one launch to the return of the next."""
-    follows = sorted(squeezable(plan))
-    starts = np.array([plan.items[i - 1].end for i in follows], np.int64)
-    ends = np.maximum(np.array([plan.items[i].end for i in follows], np.int64), starts)
+    starts = plan.ends[follows]
+    ends = np.maximum(plan.ends[np.array(follows, np.int64) + 1], starts)
     return int((ends - starts - scene.busy.within(starts, ends)).sum())
 
 
@@ -83,14 +83,14 @@ def _hazards(
     kinds = scene.links.kinds[np.concatenate(rows)]
     items = [item for plan in plans for item in plan.items]
     device = scene.trace.device
-    works = [op.row for item in items for op in item.ops]
-    families = {family_of(scene.trace.names[n]) for n in np.unique(device.name[works]).tolist()} if works else set()
+    works = [row for plan in plans for row in _works(plan)]
+    families = {family_of(scene.trace.names[n]) for n in distinct(device.name[works]).tolist()} if works else set()
     seen = {
         "sync": any(item.wait >= 0 and waits[item.wait].followed for item in items),
         "allocation": bool(np.isin(kinds, (apis.ALLOC, apis.FREE)).any()),
         "changing_sequence": unstable,
         "changing_shapes": reshaped and not unstable,
-        "side_streams": len(np.unique(device.lane[works])) > 1 if works else False,
+        "side_streams": len(distinct(device.lane[works])) > 1 if works else False,
         "collectives": "collective" in families,
         "graphs_already": bool((kinds == apis.GRAPH).any()),
         "one_request": len(plans) == 1,
@@ -102,11 +102,8 @@ def _site(scene: Scene, plans: Sequence[Plan]) -> Site | None:
     votes: Counter[Site] = Counter()
     for plan in plans[:_LOOKED_AT]:
         for part in plan.request.parts:
-            moments = [
-                item.start
-                for item in plan.items
-                if item.wait < 0 and part.start <= item.start < part.end and part.lanes
-            ]
+            starts = plan.starts[:-1][plan.launches] if part.lanes else NONE
+            moments = starts[(starts >= part.start) & (starts < part.end)].tolist()
             site = scene.sites.around(part.thread_id, part.lanes, moments)
             if site is not None:
                 votes[site] += len(moments)

@@ -11,6 +11,7 @@ import numpy as np
 from midwatch.model.site import Site
 from midwatch.model.trace import GcFacts
 from midwatch.trace.frames import builtin_name
+from midwatch.trace.intervals import distinct
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
 
@@ -56,7 +57,7 @@ def find_pauses(scene: Scene) -> list[Pause]:
 
 def _from_python(scene: Scene) -> list[Pause]:
     table, names = scene.trace.python, scene.trace.names
-    numbers = [n for n in np.unique(table.name).tolist() if builtin_name(names[n]) == "collect"]
+    numbers = [n for n in distinct(table.name).tolist() if builtin_name(names[n]) == "collect"]
     rows = np.flatnonzero(np.isin(table.name, numbers) & (table.end - table.start >= _COLLECT_NS))
     found = []
     for row in rows.tolist():

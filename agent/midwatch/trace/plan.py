@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
+from midwatch.trace.intervals import Floats, Ints, Mask
 from midwatch.trace.queues import Queue, queues_of_others
 from midwatch.trace.recording import recording_cost
 from midwatch.trace.scene import Scene
@@ -25,8 +28,7 @@ _LATENCY_NS, _SPACING_NS = 6_000, 1_000
 """What is taken where a trace has nothing to measure them by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """One piece of device work and its lags behind what it waits for. Rows are rows of ``trace.device``."""
 
     row: int
@@ -46,8 +48,7 @@ class Op:
     """Delay that nothing explains; it stays, whatever is taken away."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One call of the host: a launch, or a wait."""
 
     start: int
@@ -62,7 +63,7 @@ class Item:
     """Share of the host's time since the item before that went into recording events."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A request's items in order of time."""
 
@@ -75,23 +76,40 @@ class Plan:
     others: Mapping[int, Queue] = field(default_factory=dict)
     """Work of others on the same streams meanwhile, by stream."""
 
+    @cached_property
+    def starts(self) -> Ints:
+        """Start of each item, and of nothing at the end of the request."""
+        return np.array([*(item.start for item in self.items), self.request.end], np.int64)
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Start of the request, and end of each item."""
+        return np.array([self.request.start, *(item.end for item in self.items)], np.int64)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Share of recording in the host's time before each item, and after the last one."""
+        return np.array([*(item.recording for item in self.items), self.recording], np.float64)
+
+    @cached_property
+    def launches(self) -> Mask:
+        """Items that are plain launches."""
+        return np.array([item.wait < 0 for item in self.items], np.bool_)
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What is normal on this machine, over the whole trace, and the device's rows as plain lists."""
+    """What is normal on this machine, over the whole trace, and how the device's rows follow each other."""
 
     latency: int
     """Nanoseconds from a launch call to the start of its work on an idle stream."""
     spacing: int
     """Nanoseconds between two pieces of work that stand in line."""
-    start: list[int]
-    end: list[int]
-    lane: list[int]
-    before: list[int]
+    before: Ints
     """Work in front of each device row on its stream, -1 for none."""
-    by_end: list[int]
+    by_end: Ints
     """Device rows in order of their end."""
-    ends: list[int]
+    ends: Ints
     """Ends in that order."""
 
 
@@ -99,7 +117,7 @@ def measure(scene: Scene) -> Timing:
     """Look at all linked work once."""
     device, links = scene.trace.device, scene.links
     before = np.full(len(device), -1, np.int64)
-    order = np.lexsort((device.start, device.lane))
+    order = np.argsort(device.lane, kind="stable")  # rows are in order of start
     same = device.lane[order][1:] == device.lane[order][:-1]
     before[order[1:][same]] = order[:-1][same]
     linked = np.flatnonzero((links.launcher >= 0) & (before >= 0))
@@ -114,18 +132,15 @@ def measure(scene: Scene) -> Timing:
     return Timing(
         latency=min(max(latency, 0), _MOST_LATENCY_NS),
         spacing=spacing,
-        start=device.start.tolist(),
-        end=device.end.tolist(),
-        lane=device.lane.tolist(),
-        before=before.tolist(),
-        by_end=by_end.tolist(),
-        ends=device.end[by_end].tolist(),
+        before=before,
+        by_end=by_end,
+        ends=device.end[by_end],
     )
 
 
 def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tuple[int, Wait]]) -> Plan:
     """Plan one request; ``mine`` are its waits with their indexes."""
-    runtime, links = scene.trace.runtime, scene.links
+    runtime, device, links = scene.trace.runtime, scene.trace.device, scene.links
     inside = {row for _, w in mine for row in w.rows}
     calls: list[tuple[int, int, list[int], int, int]] = [
         (wait.start, wait.end, [row for call in wait.rows for row in links.works_of(call)], index, wait.work)
@@ -140,70 +155,87 @@ def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tup
     ]
     calls.sort(key=lambda call: call[0])
     shares = _recording(scene, request, calls)
-    works = [row for call in calls for row in call[2]]
-    own = _own_order(timing, works)
+    works = np.array([row for call in calls for row in call[2]], np.int64)
+    ops = iter(_ops(scene, timing, works, np.array([call[0] for call in calls for _ in call[2]], np.int64)))
     items = tuple(
         Item(
             start,
             end,
-            tuple(_op(timing, row, start, own[row]) for row in rows),
+            tuple(islice(ops, len(rows))),
             wait,
             work,
-            timing.end[work] if work >= 0 else 0,
+            int(device.end[work]) if work >= 0 else 0,
             share,
         )
         for (start, end, rows, wait, work), share in zip(calls, shares, strict=False)
     )
-    last = max((timing.end[row] for row in works), default=0)
-    return Plan(request, items, max(0, last - request.end), shares[-1], queues_of_others(scene, request, works))
-
-
-def _own_order(timing: Timing, works: list[int]) -> dict[int, int]:
-    """For each piece of work the one before it of the same request on its stream, -1 for none."""
-    last: dict[int, int] = {}
-    own = {}
-    for row in sorted(works, key=lambda row: timing.start[row]):
-        own[row] = last.get(timing.lane[row], -1)
-        last[timing.lane[row]] = row
-    return own
+    last = int(device.end[works].max()) if len(works) else 0
+    return Plan(
+        request,
+        items,
+        max(0, last - request.end),
+        shares[-1],
+        queues_of_others(scene, request, works),
+    )
 
 
 def _recording(scene: Scene, request: RequestSpan, calls: list[tuple[int, int, list[int], int, int]]) -> list[float]:
     """Share of recording in the host's time up to the end of each launch, or the start of each wait, and after all."""
     stops = [start if wait >= 0 else end for start, end, _, wait, _ in calls]
-    starts = [request.start, *(call[1] for call in calls)]
-    bounds = np.maximum.accumulate(np.array([request.start, *stops, request.end], np.int64))
-    cost = recording_cost(scene, request, bounds).tolist()
-    lengths = [stop - start for start, stop in zip(starts, [*stops, request.end], strict=True)]
-    return [min(c / length, 1.0) if length > 0 else 0.0 for c, length in zip(cost, lengths, strict=True)]
+    starts = np.array([request.start, *(call[1] for call in calls)], np.int64)
+    bounds = np.array([request.start, *stops, request.end], np.int64)
+    lengths = bounds[1:] - starts
+    cost = recording_cost(scene, request, np.maximum.accumulate(bounds))
+    shares: list[float] = np.where(lengths > 0, np.minimum(cost / np.maximum(lengths, 1), 1.0), 0.0).tolist()
+    return shares
 
 
-def _op(timing: Timing, row: int, launched: int, own: int) -> Op:
-    start, end, front = timing.start[row], timing.end[row], timing.before[row]
-    front_end = timing.end[front] if front >= 0 else launched
+def _ops(scene: Scene, timing: Timing, rows: Ints, launched: Ints) -> list[Op]:
+    """Say of each device row, launched at a time, what it waited for."""
+    device = scene.trace.device
+    start, lane, front = device.start[rows], device.lane[rows], timing.before[rows]
+    front_end = np.where(front >= 0, device.end[front], launched)
     lag, gap = start - launched, start - front_end
-    latency, spacing = min(timing.latency, lag), min(timing.spacing, gap)
-    slack = start - max(launched + latency, front_end + spacing)
-    joined, after_joined = _joined(timing, row) if slack > _UNEXPLAINED_NS else (-1, 0)
-    stall = 0
-    if joined < 0:
-        if slack > _STALL_NS:
-            stall = slack
-        elif launched + latency >= front_end + spacing:
-            latency = lag
-        else:
-            spacing = gap
-    return Op(row, end - start, latency, front, front_end, spacing, own, timing.lane[row], joined, after_joined, stall)
+    latency, spacing = np.minimum(timing.latency, lag), np.minimum(timing.spacing, gap)
+    ready, free = launched + latency, front_end + spacing
+    slack = start - np.maximum(ready, free)
+    joined, after_joined = _joined(scene, timing, rows, slack > _UNEXPLAINED_NS)
+    alone = joined < 0
+    stalled = alone & (slack > _STALL_NS)
+    explained = alone & ~stalled
+    columns = (
+        rows,
+        device.end[rows] - start,
+        np.where(explained & (ready >= free), lag, latency),
+        front,
+        front_end,
+        np.where(explained & (ready < free), gap, spacing),
+        _own_order(rows, start, lane),
+        lane,
+        joined,
+        after_joined,
+        np.where(stalled, slack, 0),
+    )
+    return [Op(*op) for op in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _joined(timing: Timing, row: int) -> tuple[int, int]:
-    """Work on another stream that ended just before this one started, and the time in between."""
-    start = timing.start[row]
-    at = bisect_right(timing.ends, start) - 1
-    if at < 0:
-        return -1, 0
-    other = timing.by_end[at]
-    gap = start - timing.end[other]
-    if timing.lane[other] == timing.lane[row] or gap > _JOINED_NS:
-        return -1, 0
-    return other, gap
+def _own_order(rows: Ints, start: Ints, lane: Ints) -> Ints:
+    """For each piece of work the one before it of the same request on its stream, -1 for none."""
+    own = np.full(len(rows), -1, np.int64)
+    order = np.lexsort((start, lane))
+    same = lane[order][1:] == lane[order][:-1]
+    own[order[1:][same]] = rows[order[:-1][same]]
+    return own
+
+
+def _joined(scene: Scene, timing: Timing, rows: Ints, asked: Mask) -> tuple[Ints, Ints]:
+    """Work on another stream that ended just before each of the ``asked``, and the time in between; -1 for none."""
+    device = scene.trace.device
+    joined, after = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64)
+    at = np.searchsorted(timing.ends, device.start[rows], side="right") - 1
+    if len(rows):
+        other = timing.by_end[np.maximum(at, 0)]
+        gap = device.start[rows] - device.end[other]
+        found = asked & (at >= 0) & (device.lane[other] != device.lane[rows]) & (gap <= _JOINED_NS)
+        joined[found], after[found] = other[found], gap[found]
+    return joined, after

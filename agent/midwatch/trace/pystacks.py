@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from midwatch.trace.columns import Table
-from midwatch.trace.intervals import NONE, Ints, rows_by
+from midwatch.trace.intervals import NONE, Ints, distinct, rows_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def innermost(table: Table, rows: Ints) -> Steps:
 
 def per_lane(table: Table, wanted: Callable[[int], bool]) -> dict[int, Steps]:
     """Step functions of each thread over the events whose name number is ``wanted``."""
-    numbers = np.unique(table.name)
-    good = numbers[[wanted(n) for n in numbers.tolist()]] if len(numbers) else numbers
-    chosen = np.isin(table.name, good)
-    return {lane: innermost(table, rows) for lane, rows in rows_by(table.lane, np.flatnonzero(chosen))}
+    numbers = distinct(table.name)
+    good = np.zeros(numbers[-1] + 1 if len(numbers) else 0, np.bool_)
+    good[numbers] = [wanted(n) for n in numbers.tolist()]
+    return {lane: innermost(table, rows) for lane, rows in rows_by(table.lane, np.flatnonzero(good[table.name]))}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from midwatch.trace.intervals import Ints
 from midwatch.trace.scene import Scene
 from midwatch.trace.spans import RequestSpan
 
@@ -25,7 +25,7 @@ class Queue:
         return self.done[at] if at >= 0 else 0
 
 
-def queues_of_others(scene: Scene, request: RequestSpan, works: Sequence[int]) -> dict[int, Queue]:
+def queues_of_others(scene: Scene, request: RequestSpan, works: Ints) -> dict[int, Queue]:
     """Work on the streams of ``works``, by stream, that other threads launched while the request was under way.
 
     What the request's own threads launched for others is not among it: that they do one after the other.
@@ -35,11 +35,11 @@ def queues_of_others(scene: Scene, request: RequestSpan, works: Sequence[int]) -
     rows = np.flatnonzero((device.end[:stop] > request.start) & (links.launcher[:stop] >= 0))
     own_lanes = [lane for part in request.parts for lane in part.lanes]
     rows = rows[~np.isin(runtime.lane[links.launcher[rows]], own_lanes)]
-    if not len(rows) or not works:
+    if not len(rows) or not len(works):
         return {}
     launched = runtime.start[links.launcher[rows]]
     found = {}
-    for lane in np.unique(device.lane[list(works)]).tolist():
+    for lane in np.unique(device.lane[works]).tolist():
         mine = np.flatnonzero(device.lane[rows] == lane)
         mine = mine[np.argsort(launched[mine], kind="stable")]
         if len(mine):

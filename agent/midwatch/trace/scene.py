@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from midwatch.trace.intervals import NONE, Cover, Ints
+from midwatch.trace.intervals import NONE, Cover, Ints, distinct
 from midwatch.trace.links import Links, link
 from midwatch.trace.load import Trace
 from midwatch.trace.sites import Sites
@@ -48,7 +48,10 @@ class Scene:
         for part in request.parts:
             first, last = np.searchsorted(runtime.start, [part.start, part.end], side="left").tolist()
             found.append(first + np.flatnonzero(np.isin(runtime.lane[first:last], part.lanes)))
-        return np.unique(np.concatenate(found)) if found else NONE
+        if len(found) < 2:
+            return found[0] if found else NONE
+        rows = np.concatenate(found)
+        return distinct(rows - rows.min()) + rows.min() if len(rows) else NONE
 
     @cached_property
     def main(self) -> tuple[RequestSpan, ...]:

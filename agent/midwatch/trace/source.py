@@ -10,10 +10,10 @@ from isal import isal_zlib
 
 from midwatch.trace.errors import TraceError
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
 MAX_BYTES = 4 << 30
 """Uncompressed bytes read from one file: a trace beyond it is summarised up to here, and says so."""
-_PACKED_BYTES = 1 << 20
+_PACKED_BYTES = 256 << 10
 _GZIP = 31
 
 Progress = Callable[[int, int], None]

@@ -11,7 +11,7 @@ import numpy as np
 
 from midwatch.model.requests import UnitRecord, Workload
 from midwatch.trace.columns import Table
-from midwatch.trace.intervals import Cover, Ints
+from midwatch.trace.intervals import Cover, Ints, distinct
 from midwatch.trace.load import Trace
 from midwatch.trace.threads import Threads
 
@@ -101,7 +101,7 @@ def find_spans(trace: Trace, threads: Threads, window: tuple[int, int], lost: In
         )
     main = _busiest(trace)
     window = _recorded(window, lost)
-    lanes = dict.fromkeys([*([main] if main >= 0 else []), *np.unique(trace.runtime.lane).tolist()])
+    lanes = dict.fromkeys([*([main] if main >= 0 else []), *distinct(trace.runtime.lane).tolist()])
     parts = tuple(Part(threads.native[lane], (lane,), *window) for lane in lanes)
     return Spans(
         "window", (RequestSpan(0, "window", *window, whole=True, thread_id=threads.native.get(main, 0), parts=parts),)
@@ -120,11 +120,17 @@ def _busiest(trace: Trace) -> int:
     return int(np.bincount(lanes).argmax()) if len(lanes) else -1
 
 
+def _worked(trace: Trace) -> list[int]:
+    """Lanes of threads that ran operators or called the runtime."""
+    lanes: list[int] = distinct(np.concatenate([trace.runtime.lane, trace.ops.lane])).tolist()
+    return lanes
+
+
 def _ledger(trace: Trace, threads: Threads, window: tuple[int, int]) -> Spans | None:
     tracks = trace.tracks
     if tracks is None or not (tracks.requests or tracks.units):
         return None
-    worked = set(np.unique(np.concatenate([trace.runtime.lane, trace.ops.lane])).tolist())
+    worked = set(_worked(trace))
     placed = _placed(trace, tracks.units)
     spans = []
     for index, record in enumerate(tracks.requests):
@@ -227,7 +233,7 @@ def _outermost(table: Table, rows: list[int]) -> list[int]:
 def _from_rows(trace: Trace, threads: Threads, rows: list[int], names: list[str], basis: str) -> Spans:
     table = trace.annotations
     own = {int(table.lane[row]) for row in rows}
-    worked = np.unique(np.concatenate([trace.runtime.lane, trace.ops.lane])).tolist() if len(own) == 1 else []
+    worked = _worked(trace) if len(own) == 1 else []
     spans = []
     for index, row in enumerate(rows):
         start, end, lane = int(table.start[row]), int(table.end[row]), int(table.lane[row])

@@ -21,6 +21,7 @@ _HEAD_LIMIT = 64 << 20
 _EVENT_LIMIT = 64 << 20
 """Text without an edge between two events beyond which it is none: it is left out, and counted as one event."""
 _OVERLAP = 4 << 10
+_EDGE_TAIL = 4 << 10
 _TAIL = 256 << 10
 _END_TRIES = 6
 
@@ -43,26 +44,30 @@ class Reader:
 
     def __iter__(self) -> Iterator[list[Event]]:
         """Yield the events of one piece after the other. Raises `TraceError` where there is no array of events."""
-        before, buffer = self._find_array()
+        before, rest = self._find_array()
         self._read_head(before, b"}")
         after: bytes | None = None
         for piece in self._pieces:
             if after is not None:
                 after += piece if len(after) < _HEAD_LIMIT else b""
                 continue
-            seen, buffer = len(buffer), (buffer + piece if buffer.strip() else piece)
-            cut = self._last_boundary(buffer, seen)
+            cut = _last_boundary(piece, 0)
             if cut < 0:
-                buffer = self._without_endless(buffer)
+                seen, piece = len(rest), rest + piece  # noqa: PLW2901 - an event that is longer than a piece
+                cut, rest = _last_boundary(piece, seen), b""
+            if cut < 0:
+                rest = self._without_endless(piece)
                 continue
-            events, after = self._decode(buffer[: cut + 1])
+            # Once, since a piece is large: the array that is decoded, from what was left over to the last whole event.
+            events, after = self._decode(b"".join((b"[", rest, memoryview(piece)[: cut + 1], b"]")))
+            self._offset += len(rest) + cut + 1
+            rest = piece[cut + 1 :]
             if after is not None:
-                after += buffer[cut + 1 :]
-            self._offset += cut + 1
-            buffer = buffer[cut + 1 :].lstrip().removeprefix(b",")
+                after += rest
+            rest = rest.lstrip().removeprefix(b",")
             yield events
         if after is None:
-            events, after = self._finish(buffer)
+            events, after = self._finish(rest)
             yield events
         if after.strip().startswith(b","):
             self._read_head(before, after)
@@ -86,22 +91,6 @@ class Reader:
             "Give the .json or .json.gz file that torch.profiler wrote.",
         )
 
-    @staticmethod
-    def _last_boundary(buffer: bytes, seen: int) -> int:
-        """Index of the last ``}`` that ends an event and is followed by another one, -1 where there is none.
-
-        ``seen`` bytes were looked at before, and had none.
-        """
-        fresh = max(0, seen - _OVERLAP)
-        start = max(fresh, len(buffer) - _TAIL)
-        last = -1
-        for match in _BETWEEN.finditer(buffer, start):
-            last = match.start()
-        if last < 0 and start > fresh:
-            for match in _BETWEEN.finditer(buffer, fresh):
-                last = match.start()
-        return last
-
     def _without_endless(self, buffer: bytes) -> bytes:
         """Return ``buffer``, or only its end where it is too long to be one event."""
         if len(buffer) <= _EVENT_LIMIT:
@@ -112,12 +101,12 @@ class Reader:
         self._offset += len(buffer) - _OVERLAP
         return buffer[-_OVERLAP:]
 
-    def _decode(self, text: bytes) -> tuple[list[Event], bytes | None]:
+    def _decode(self, array: bytes) -> tuple[list[Event], bytes | None]:
         """Events of one stretch, and what follows the array where it ended in there."""
         try:
-            return EVENTS.decode(b"[" + text + b"]"), None
+            return EVENTS.decode(array), None
         except UNREADABLE:
-            return self._one_by_one(text)
+            return self._one_by_one(array[1:-1])
 
     def _finish(self, text: bytes) -> tuple[list[Event], bytes]:
         """Take the last stretch, which holds the end of the array and what stands behind it."""
@@ -177,6 +166,26 @@ class Reader:
         self.head_damaged = head is None
         if head is not None:
             self.head = head
+
+
+def _last_boundary(text: bytes, seen: int) -> int:
+    """Index of the last ``}`` that ends an event and is followed by another one, -1 where there is none.
+
+    ``seen`` bytes were looked at before, and had none.
+    """
+    fresh = max(0, seen - _OVERLAP)
+    stop, size = len(text), _EDGE_TAIL
+    while stop > fresh:
+        start = max(fresh, len(text) - size)
+        last = -1
+        for match in _BETWEEN.finditer(text, start):
+            if match.start() >= stop:
+                break
+            last = match.start()
+        if last >= 0:
+            return last
+        stop, size = start, size * 8
+    return -1
 
 
 def _head(text: bytes) -> Head | None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -92,8 +90,8 @@ def threshold(plan: Plan) -> float:
 
     Where there are few launches the rule says little, so it counts up to a twentieth of the request.
     """
-    items, wall = plan.items, plan.request.wall
-    usual = statistics.median(max(0, b.start - a.end) for a, b in pairwise(items)) if len(items) > 1 else 0
+    wall = plan.request.wall
+    usual = float(np.median(np.maximum(plan.starts[1:-1] - plan.ends[1:-1], 0))) if len(plan.items) > 1 else 0.0
     return max(SHORTEST_NS, _LEAST_SHARE * wall, min(_TYPICAL * usual, _MOST_SHARE * wall))
 
 
