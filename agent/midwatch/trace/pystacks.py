@@ -20,9 +20,14 @@ class Steps:
     parent: dict[int, int] = field(default_factory=dict)
     """Row around each row, where there is one."""
 
-    def chain(self, time: int) -> list[int]:
-        """All rows that hold a time, the innermost first."""
-        row = self.when(time)
+    def counted(self, times: list[int]) -> dict[int, int]:
+        """How many of the times each row is innermost at."""
+        at = np.searchsorted(self.at, np.array(times, np.int64), side="right") - 1
+        rows, counts = np.unique(self.row[at[at >= 0]], return_counts=True)
+        return dict(zip(rows.tolist(), counts.tolist(), strict=True))
+
+    def chain(self, row: int) -> list[int]:
+        """A row and all that lie around it, the innermost first."""
         found = []
         while row >= 0:
             found.append(row)

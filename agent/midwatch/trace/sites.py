@@ -118,9 +118,9 @@ class Sites:
             if steps is None:
                 continue
             held: dict[int, int] = defaultdict(int)
-            for moment in moments:
-                for row in steps.chain(moment):
-                    held[row] += 1
+            for innermost, count in steps.counted(moments).items():
+                for row in steps.chain(innermost):
+                    held[row] += count
             most = [row for row, count in held.items() if count >= _MOST_OF * len(moments)]
             if most:
                 return self._function(max(most, key=lambda row: int(self._trace.python.start[row])))
