@@ -87,6 +87,11 @@ class Plan:
         return np.array([self.request.start, *(item.end for item in self.items)], np.int64)
 
     @cached_property
+    def work(self) -> tuple[tuple[Op, ...], ...]:
+        """Device work of each item."""
+        return tuple(item.ops for item in self.items)
+
+    @cached_property
     def shares(self) -> Floats:
         """Share of recording in the host's time before each item, and after the last one."""
         return np.array([*(item.recording for item in self.items), self.recording], np.float64)

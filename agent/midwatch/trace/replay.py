@@ -48,10 +48,37 @@ def replay(
     own[list(squeeze)] = 0.0
     hosts: list[float] = (own * _hosts(plan, cuts)).tolist()
     calls: list[float] = (own[:-1] * (plan.ends[1:] - plan.starts[:-1])).tolist()
-    for item, host, call in zip(plan.items, hosts, calls, strict=False):
+    begun = plan.starts.tolist()
+    others = plan.others
+    for item, work, start, host, call in zip(plan.items, plan.work, begun, hosts, calls, strict=False):
         clock += host
-        if item.ops:
-            _run(plan, item, clock, ends, stalls)
+        # By far the most often run lines of a summary: unpacked, since attributes and calls cost more than the sums.
+        shared = others if others and abs(clock - start) >= 1 else None
+        for (
+            row,
+            length,
+            after_launch,
+            front,
+            front_end,
+            after_front,
+            own_front,
+            lane,
+            joined,
+            after_joined,
+            stall,
+        ) in work:
+            at = clock + after_launch
+            if front >= 0:
+                if shared and lane in shared:
+                    # The work of others stays where it was: launched at another time it stands in line behind it.
+                    free = max(ends.get(own_front, front_end), shared[lane].busy_until(clock))
+                else:
+                    free = ends.get(front, front_end)
+                if at < free + after_front:  # noqa: PLR1730 - max() would cost as much as all the rest
+                    at = free + after_front
+            if joined in ends:
+                at = max(at, ends[joined] + after_joined)
+            ends[row] = at + length + stalls * stall
         if item.wait < 0:
             clock += call
         elif item.wait not in drop:
@@ -76,25 +103,6 @@ def _upto(cuts: Sequence[Cut], times: Ints) -> Ints:
         passed = np.searchsorted(edges, times)
         found += sign * (passed * times - np.append(0, np.cumsum(edges))[passed])
     return found
-
-
-def _run(plan: Plan, item: Item, launched: float, ends: dict[int, float], stalls: float) -> None:
-    # By far the most often run lines of a summary: unpacked, since eleven attributes cost more than their arithmetic.
-    others = plan.others if plan.others and abs(launched - item.start) >= 1 else None
-    for row, length, after_launch, before, before_end, after_before, own, lane, joined, after_joined, stall in item.ops:
-        start = launched + after_launch
-        if before >= 0:
-            if others is not None and lane in others:
-                # The work of others stays where it was: launched at another time it stands in line behind other work.
-                free = max(ends.get(own, before_end), others[lane].busy_until(launched))
-            else:
-                free = ends.get(before, before_end)
-            free += after_before
-            if free > start:  # noqa: PLR1730 - max() would cost as much as all the rest
-                start = free
-        if joined >= 0 and joined in ends:
-            start = max(start, ends[joined] + after_joined)
-        ends[row] = start + length + stalls * stall
 
 
 def _waited(item: Item, clock: float, ends: dict[int, float]) -> float:
