@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from midwatch.trace.intervals import Ints, Mask
 from midwatch.trace.load import Trace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Links:
     """Rows of ``trace.runtime`` and of ``trace.device``, joined."""
 
@@ -34,14 +35,14 @@ class Links:
         """Device rows that a runtime row launched, in order of start."""
         return self.order[self.opens[row] : self.opens[row + 1]]
 
-    @property
+    @cached_property
     def launches(self) -> Mask:
         """Runtime rows that hand kernels to the device."""
         launching: Mask = np.isin(self.kinds, (apis.LAUNCH, apis.GRAPH))
         launching &= ~self.captured
         return launching
 
-    @property
+    @cached_property
     def lost(self) -> Mask:
         """Launches whose kernels are not in the trace."""
         lost: Mask = self.launches & (self.works == 0)

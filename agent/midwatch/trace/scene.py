@@ -67,6 +67,16 @@ class Scene:
         route = max(spent, key=lambda route: spent[route], default="")
         return tuple(r for r in launching or fair if r.route == route)
 
+    @cached_property
+    def sync_by_link(self) -> Ints:
+        """Rows of ``trace.sync`` sorted by correlation."""
+        return np.argsort(self.trace.sync.link, kind="stable")
+
+    @cached_property
+    def device_lanes(self) -> frozenset[int]:
+        """Lanes on which a device worked."""
+        return frozenset(distinct(self.trace.device.lane).tolist())
+
     def complete(self, request: RequestSpan) -> bool:
         """True where every launch of the request has its kernels in the trace, so that idle time may be claimed."""
         rows = self.runtime_of(request)

@@ -17,6 +17,7 @@ from midwatch.trace.hostfacts import alloc_facts, compile_facts, lock_facts, op_
 from midwatch.trace.kernels import kernel_facts
 from midwatch.trace.launchfacts import launch_facts
 from midwatch.trace.load import Trace, load
+from midwatch.trace.nogc import without_gc
 from midwatch.trace.pauses import find_pauses, gc_facts
 from midwatch.trace.plan import Plan, make_plan, measure
 from midwatch.trace.requestfacts import request_facts
@@ -50,8 +51,9 @@ def summarise(
     Raises:
         TraceError: The file cannot be read as a trace; one sentence.
     """
-    trace = load(Path(path), progress=progress)
-    return summarise_trace(trace, untraced_p50_ms=untraced_p50_ms)
+    with without_gc():
+        trace = load(Path(path), progress=progress)
+        return summarise_trace(trace, untraced_p50_ms=untraced_p50_ms)
 
 
 def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> TraceSummary:

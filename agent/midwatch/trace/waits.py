@@ -153,11 +153,11 @@ def _free(scene: Scene, row: int) -> Wait | None:
 def _stream_of(scene: Scene, row: int) -> int:
     """Device lane that a stream synchronize waits for, from its ``cuda_sync`` record; -1 where there is none."""
     sync = scene.trace.sync
-    at = np.flatnonzero(sync.link == scene.trace.runtime.link[row])
-    if not len(at):
+    at = int(np.searchsorted(sync.link, scene.trace.runtime.link[row], sorter=scene.sync_by_link))
+    if at == len(sync) or sync.link[scene.sync_by_link[at]] != scene.trace.runtime.link[row]:
         return -1
-    lane = int(sync.lane[at[0]])
-    return lane if bool((scene.trace.device.lane == lane).any()) else -1
+    lane = int(sync.lane[scene.sync_by_link[at]])
+    return lane if lane in scene.device_lanes else -1
 
 
 def _awaited(scene: Scene, start: int, end: int, stream: int) -> int:

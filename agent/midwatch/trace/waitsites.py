@@ -100,17 +100,18 @@ class _Around:
         self._scene = scene
         self._ends: dict[int, Ints] = {}
         self._working: dict[int, Ints] = {}
+        self._starts: dict[int, Ints] = {}
         for lane, rows in rows_by(runtime.lane):
             self._ends[lane] = runtime.end[rows]
             self._working[lane] = rows[links.works[rows] > 0]
+            self._starts[lane] = runtime.start[self._working[lane]]
 
     def of(self, wait: Wait) -> tuple[int, int]:
         """Names of the work launched last before the wait and first after it, by number; -1 for none.
 
         What follows the hand-over of a result belongs to another request.
         """
-        rows = self._working[wait.lane]
-        starts = self._scene.trace.runtime.start[rows]
+        rows, starts = self._working[wait.lane], self._starts[wait.lane]
         return (
             self._name(rows, int(np.searchsorted(starts, wait.start, side="left")) - 1),
             self._name(rows, int(np.searchsorted(starts, wait.end, side="left"))) if wait.followed else -1,
