@@ -59,11 +59,12 @@ def reading(path: Path) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty() or path.stat().st_size < LARGE_BYTES:
         yield None
         return
+    from midwatch_server.diagnosis import words
     from rich.console import Console
 
     with Console(stderr=True).status(f"reading {path.name}") as status:
-        yield lambda done, size: status.update(
-            f"reading {path.name}: {100 * done // max(size, 1)} % of {size / 1e6:.0f} MB"
+        yield lambda done, total: status.update(
+            f"reading {path.name}: {100 * done // max(total, 1)} % of {words.size(total)}"
         )
 
 
