@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from midwatch.shortage import no_descriptor_left
+
 
 class CgroupCpu(NamedTuple):
     """``quota`` in cores, 0.0 where unlimited; ``throttled_ns`` since the group was made."""
@@ -31,7 +33,7 @@ class Cgroup:
                 self._folder, self._v2, best = folder, v2, quota
 
     def read(self) -> CgroupCpu:
-        """Return the quota and the throttled time now."""
+        """Return the quota and the throttled time now. Raises `OSError` where no descriptor is left to ask with."""
         if self._folder is None:
             return CgroupCpu()
         stat = dict(line.split() for line in _text(self._folder / "cpu.stat").splitlines() if line.count(" ") == 1)
@@ -72,5 +74,8 @@ def _quota(folder: Path, *, v2: bool) -> float:
 def _text(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:
+    except OSError as error:
+        # Nothing read is not nothing throttled: the next difference would be all that ever was.
+        if no_descriptor_left(error):
+            raise
         return ""
