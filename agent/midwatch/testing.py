@@ -98,6 +98,8 @@ class FakeEngine:
         self._clock = clock
         self.off = ""
         """Why it is unavailable, "" where it works."""
+        self.warns = ""
+        """What is amiss although windows open."""
         self.refuses = ""
         """Why the next window is refused, "" where it opens."""
         self.empty = False
@@ -110,6 +112,10 @@ class FakeEngine:
     def unavailable(self, *, deep: bool = False) -> str:  # noqa: ARG002 - the fake knows no difference
         """Return `off`."""
         return self.off
+
+    def warning(self) -> str:
+        """Return `warns`."""
+        return self.warns
 
     def longest_s(self, *, deep: bool = False) -> float:  # noqa: ARG002
         """Return `longest`."""
