@@ -50,7 +50,7 @@ def analyse(path: Path, untraced_p50_ms: float | None = None) -> Report:
             summary = summarise(path, untraced_p50_ms=untraced_p50_ms, progress=progress)
     except TraceError as error:
         raise Failure(str(error)) from None
-    return Report(diagnose(Evidence(summary=summary)), summary=summary, file=str(path))
+    return Report(diagnose(Evidence(summary=summary, workload=summary.workload)), summary=summary, file=str(path))
 
 
 @contextlib.contextmanager

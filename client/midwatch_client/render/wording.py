@@ -8,8 +8,8 @@ from midwatch.model.finding import Finding, Verdict
 from midwatch.model.site import Site
 from midwatch.model.trace import DeviceFacts, TraceSummary
 from midwatch_server.diagnosis import Evidence, Report
-from midwatch_server.diagnosis.build import NOTE_SHARE
 from midwatch_server.diagnosis.words import ms, percent, plural
+from midwatch_server.diagnosis.worth import NOTE_SHARE
 
 HOW = {
     "sample": "the line was seen in a stack sample",
