@@ -25,6 +25,7 @@ _SMALLEST_NS = 50_000
 _CALLS = frozenset({"blocked", "lock"})
 """Reasons for which the call matters as much as the function that makes it."""
 _MOST = 40
+_COMMON = 3
 _ALIKE = 4
 """Times as long as another: what made one stretch far longer than its likes is not what they have in common."""
 
@@ -60,6 +61,11 @@ class Piece:
     def idle(self) -> int:
         """Nanoseconds of it for which the work stood still."""
         return round(self.stretch.idle * self.length / self.stretch.length)
+
+    @property
+    def event(self) -> tuple[int, int]:
+        """What requests that share a unit have in common: thread and time."""
+        return self.stretch.part.thread_id, self.until
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -176,22 +182,22 @@ def adopt(pieces: list[Piece]) -> list[Piece]:
     """Give what nobody saw the reason of its likes: stretches of like length between the same work in other requests.
 
     Where none of them was seen either, but the interpreter was held throughout, it was held by what they have in common
-    at their ends.
+    at their ends; of one or two alone nothing is common but chance.
     """
     seen: dict[tuple[int, int], list[Piece]] = defaultdict(list)
-    ends: dict[tuple[int, int], list[tuple[tuple[Site, ...], int]]] = defaultdict(list)
+    ends: dict[tuple[int, int], dict[tuple[int, int], tuple[tuple[Site, ...], int]]] = defaultdict(dict)
     for piece in pieces:
         if piece.site is not None and max(piece.stretch.around) >= 0:
             seen[piece.stretch.around].append(piece)
         if piece.late:
-            ends[piece.stretch.around].append((piece.late, piece.length))
+            ends[piece.stretch.around][piece.event] = (piece.late, piece.length)
     return [_adopted(piece, seen, ends) for piece in pieces]
 
 
 def _adopted(
     piece: Piece,
     seen: Mapping[tuple[int, int], list[Piece]],
-    ends: Mapping[tuple[int, int], list[tuple[tuple[Site, ...], int]]],
+    ends: Mapping[tuple[int, int], Mapping[tuple[int, int], tuple[tuple[Site, ...], int]]],
 ) -> Piece:
     if piece.host != "unknown" or piece.site is not None:
         return piece
@@ -203,7 +209,7 @@ def _adopted(
     if likes:
         host, site = likes.most_common(1)[0][0]
         return replace(piece, host=host, site=site)
-    held = common(ends[around]) if piece.late else None
+    held = common([*ends[around].values()]) if piece.late and len(ends[around]) >= _COMMON else None
     return piece if held is None else replace(piece, host="python", site=replace(held, exact=False, callee=""))
 
 
@@ -224,9 +230,8 @@ def _fact(scene: Scene, group: list[Piece], recover: Recover) -> GapFacts:
     lines: dict[Site | None, int] = defaultdict(int)
     for piece in group:
         per_request[piece.stretch.request] += piece.idle
-        key = (piece.stretch.part.thread_id, piece.until)
-        if key not in once or once[key].idle < piece.idle:
-            once[key] = piece
+        if piece.event not in once or once[piece.event].idle < piece.idle:
+            once[piece.event] = piece
         cuts[piece.stretch.request].append((piece.start, piece.start + piece.length))
         lines[piece.site] += piece.length
     longest = sorted(once.values(), key=lambda p: -p.idle)

@@ -126,6 +126,8 @@ def where(site: Site | None) -> str:
         place = " in ".join(part for part in (f"{site.file}:{site.line}", site.function) if part)
         return f"{place} ({how})" if how else place
     place = " in ".join(part for part in (site.function, site.file) if part)
+    if site.how == "sample":
+        return f"{place} ({f'near line {site.line}; ' if site.line > 0 else ''}no stack sample fell on the line itself)"
     starts = f"starts at line {site.line}" if site.line > 0 else ""
     known = "; ".join(part for part in (starts, how) if part)
     return f"{place} ({known})" if known else place

@@ -89,7 +89,8 @@ def _handover(summary: TraceSummary) -> str:
 
 
 def _without_device(evidence: Evidence, summary: TraceSummary, request: RequestFacts) -> tuple[Verdict, str]:
-    operators = min(request.op_ms / request.wall_ms, 1.0)
+    measured = [facts.share for facts in summary.time if facts.what == "ops"]
+    operators = measured[0] if measured else min(request.op_ms / request.wall_ms, 1.0)
     if operators >= COVERED:
         said = f"Operators on the CPU run for {percent(operators)} of the {evidence.noun}, and nothing else holds it up"
         rest = whereabouts(summary, without="ops")

@@ -4,8 +4,9 @@ A finding of a window passes both of these; a spike has a rule of its own (see `
 
 1. It gains an affected request at least `NOTE_SHARE` of it: the design's rule.
 2. Either it recurs: `RARE` of the requests of its route have it, `FEW` of them at least in a window that holds more,
-   and spread over all requests of that route it gains at least `floor_ms` each. Or it makes its request stand out:
-   `REMARKABLE` times as long as the median of its route, and by `STALL_MS` at least.
+   it happens as often (requests that share a batch share its stall) unless it takes `STALL_MS`, and spread over all
+   requests of that route it gains at least `floor_ms` each. Or it makes its request stand out: `REMARKABLE` times as
+   long as the median of its route, and by `STALL_MS` at least.
 
 Sources: windows of services with one fault each, or none, on an H200 (`tests/data`). What every host has (young
 collections, first allocations, turns at the interpreter, half a millisecond each while a window is open) costs 0.1 to
@@ -47,6 +48,7 @@ def is_worth_telling(finding: Finding, evidence: Evidence) -> bool:
     if request_ms >= REMARKABLE * usual_ms and gain_ms >= STALL_MS:
         return True
     share = min(finding.requests_affected / count, 1.0)
-    whole = evidence.summary.window.requests if evidence.summary else count
-    several = finding.requests_affected >= min(FEW, whole)
+    few = min(FEW, evidence.summary.window.requests if evidence.summary else count)
+    times = finding.requests_affected * finding.occurrences_per_request
+    several = finding.requests_affected >= few and (round(times) >= few or gain_ms >= STALL_MS)
     return several and share >= RARE and share * gain_ms >= floor_ms(usual_ms)

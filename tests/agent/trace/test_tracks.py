@@ -90,14 +90,20 @@ def test_of_two_waits_that_look_alike_each_has_the_line_at_its_place(machine, ma
     assert sorted((w.site.line, w.count) for w in waits) == [(41, 6), (55, 6)]
 
 
-def test_a_gap_seen_only_at_its_end_names_what_was_around_it_and_no_line(machine, make_agent, tmp_path):
-    """The sampler was due early in the gap and came when the next call let go of the interpreter."""
+@pytest.mark.parametrize(("requests", "host", "function"), [(6, "python", "rank"), (2, "unknown", None)])
+def test_a_gap_seen_only_at_its_end_names_what_was_around_it_and_no_line(
+    machine, make_agent, tmp_path, requests, host, function
+):
+    """The sampler was due early in the gap and came when the next call let go of the interpreter.
+
+    What two of them have in common may be chance.
+    """
     ends = (
         Frame("app/serve.py", 23, "rank", "app.serve", "to"),
         Frame("app/model.py", 9, "forward", "app.model", "mm"),
     )
     agent = make_agent((0.0, 60_000.0))
-    for number in range(6):
+    for number in range(requests):
         start = machine.clock
         machine.kernel(3, "before")
         machine.think(3000)
@@ -109,7 +115,8 @@ def test_a_gap_seen_only_at_its_end_names_what_was_around_it_and_no_line(machine
         agent.request(start, machine.clock)
         machine.think(400)
     gap = max(summarise(machine.lanes.write(tmp_path, agent.tracks())).gaps, key=lambda gap: gap.total_ms)
-    assert (gap.host, gap.count, gap.site.function, gap.site.exact) == ("python", 6, "rank", False)
+    assert (gap.host, gap.requests_affected, gap.site and gap.site.function) == (host, requests, function)
+    assert gap.site is None or not gap.site.exact
 
 
 def test_routes_are_not_mixed_in_one_median(machine, make_agent, tmp_path):

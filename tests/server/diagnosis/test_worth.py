@@ -61,6 +61,12 @@ def test_one_of_several_requests_does_not_recur(make):
     assert judge(make.window(requests=1, gaps=(gap(make, 4.0, 1, starts_ms=(1.0,)),))).findings
 
 
+@pytest.mark.parametrize(("cost", "times", "named"), [(2.0, 1, False), (2.0, 2, True), (6.0, 1, True)])
+def test_a_stall_that_requests_of_one_batch_share_happened_once(make, cost, times, named):
+    shared = dataclasses.replace(gap(make, cost, 4, starts_ms=(1.0,)), count=times)
+    assert bool(judge(make.window(gaps=(shared,))).findings) is named
+
+
 def test_the_one_request_of_its_route_does_not_recur_in_a_window_of_many(make):
     summary = several(make, ("POST /rank", 9.0, 1), ("GET /views", 0.3, 19))
     assert judge(dataclasses.replace(summary, gaps=(gap(make, 1.6, 1, starts_ms=(0.5,)),))).findings == ()
