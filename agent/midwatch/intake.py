@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 from midwatch.clock import Clock
@@ -17,8 +16,8 @@ from midwatch.drops import drops
 from midwatch.guard import guard
 from midwatch.manners import GiveWay
 from midwatch.model.order import CaptureOrder
-from midwatch.model.plain import to_plain
-from midwatch.model.requests import RequestRecord, RouteStats
+from midwatch.model.pieces import in_pieces
+from midwatch.model.requests import RouteStats
 from midwatch.model.spike import Baseline, Spike
 from midwatch.requests.ledger import Ledger
 from midwatch.requests.records import Recorder
@@ -129,10 +128,6 @@ class Intake:
         """Whether any route is past its warm-up. Takes no lock: the status asks, on the service's own threads."""
         return any(not book.detector.warming_up for book in tuple(self._books.values()))
 
-    def record(self, mark: Mark) -> RequestRecord:
-        """Return the record of a request."""
-        return self._recorder.request(mark)
-
     def _book(self, route: str) -> RouteBook:
         book = self._books.get(route)
         if book is None:
@@ -188,13 +183,5 @@ class Intake:
             baseline=book.detector.baseline(),
             capture_id=order.capture_id if opens else "",
         )
-        self._send({"t": "spike", "spike": self._plain(self._witnesses.testify(spike, mark))})
-
-    def _plain(self, spike: Spike) -> dict[str, Any]:
-        """Return what `to_plain` does. A hundred deep stacks take some ten milliseconds, so one after the other."""
         give_way = GiveWay(self._clock)
-        plain: dict[str, Any] = to_plain(replace(spike, samples=()))
-        for sample in spike.samples:
-            give_way()
-            plain["samples"].append(to_plain(sample))
-        return plain
+        self._send({"t": "spike", "spike": in_pieces(self._witnesses.testify(spike, mark), give_way)})

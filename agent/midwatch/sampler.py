@@ -8,6 +8,7 @@ from typing import Protocol
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
+from midwatch.manners import GiveWay
 
 _SECOND_NS = 1_000_000_000
 _REST_NS = 20_000_000
@@ -65,14 +66,16 @@ class Sampler:
         """Do what is due."""
         self._turned_ns = now_ns
         guard.call("sampler.digest", self._digest, default=None)
-        soon_ns = now_ns + _TOGETHER_NS
+        give_way, soon_ns = GiveWay(self._clock), now_ns + _TOGETHER_NS
         for sensor, period_ns in self._sensors:
             if soon_ns >= self._due_ns[sensor.name]:
                 self._due_ns[sensor.name] = now_ns + period_ns
+                give_way()
                 guard.call(f"sensor.{sensor.name}", sensor.tick, now_ns, default=None)
         if soon_ns >= self._second_ns:
             self._second_ns = now_ns + _SECOND_NS
             for name, task in self._each_second:
+                give_way()
                 guard.call(f"sampler.{name}", task, now_ns, default=None)
 
     def _left_s(self) -> float:

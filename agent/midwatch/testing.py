@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from midwatch.capture.base import EngineRefused, WindowResult
+from midwatch.model.pieces import JsonText
 
 
 class FakeClock:
@@ -80,7 +82,7 @@ class FakeLink:
         """Keep the frame."""
         if self.full:
             return False
-        self.sent.append(frame)
+        self.sent.append({k: json.loads(v.text) if isinstance(v, JsonText) else v for k, v in frame.items()})
         self.arrived.set()
         return True
 

@@ -13,10 +13,12 @@ from midwatch.model.samples import HostSample
 from midwatch.sensors.allocator import AllocatorCounts
 from midwatch.sensors.base import Sensor, Unavailable
 from midwatch.sensors.cgroup import Cgroup, CgroupCpu
+from midwatch.sensors.files import read_small
 from midwatch.sensors.readings import Readings
 
 _MAX_KEPT = 120
 _PROC = Path("/proc/self")
+_STAT = f"{_PROC}/stat"
 
 
 class _Totals(NamedTuple):
@@ -66,7 +68,7 @@ class ProcessSensor(Sensor):
     def _look(self, now_ns: int) -> None:
         now, before = self._totals(now_ns), self._before
         # Behind the name, which may hold anything, in brackets: state is field 3, threads 20, pages in memory 24.
-        stat = (_PROC / "stat").read_text().rpartition(")")[2].split()
+        stat = read_small(_STAT).rpartition(")")[2].split()
         self._before = now
         if before is None or now.at_ns <= before.at_ns:
             return
