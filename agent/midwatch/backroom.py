@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 
 from midwatch import forks
@@ -20,11 +20,12 @@ from midwatch.clock import Clock
 from midwatch.config import Settings, state_dir
 from midwatch.detect.windows import WindowLog
 from midwatch.evidence import Evidence, Senses
-from midwatch.guard import guard
+from midwatch.drops import drops
+from midwatch.guard import guard, logger
 from midwatch.identity import identify, with_torch
 from midwatch.intake import Intake
 from midwatch.integrations.imports import ImportHooks
-from midwatch.lifecycle import Stack
+from midwatch.lifecycle import Stack, Startable
 from midwatch.link.link import Link
 from midwatch.model.order import CaptureOrder
 from midwatch.model.plain import to_plain
@@ -116,25 +117,31 @@ class Backroom:
             offer_window=self._controller.offer,
         )
         self._routine = Routine(settings.routine)
+        self._unstarted: list[tuple[str, Startable]] = [
+            ("sensors", self._rack),
+            ("watchdog", self._watchdog),
+            ("controller", self._controller),
+        ]
 
     def run(self, stop: threading.Event) -> None:
         """Start all parts, do the sampler's turns until ``stop`` is set, and stop all parts; on the calling thread."""
         # First and last: the profiler thread waits on the link's descriptor, and what the others saw last goes out.
         self._link.start()
-        for name, part in (
-            ("sensors", self._rack),
-            ("watchdog", self._watchdog),
-            ("controller", self._controller),
-        ):
-            self._stack.start(name, part)
+        self._start_parts()
         self._hooks.after("torch", self._torch_imported)
         try:
             self._sampler().run(stop)
         finally:
+            before = dict(drops.counts())
             self._stack.stop()
             guard.call("backroom.digest", self._intake.digest, default=None)
             guard.call("backroom.report", self._report, default=None)
             self._link.stop(FLUSH_S)
+            _tell_losses(before)
+
+    def _start_parts(self) -> None:
+        """Start what does not run yet: for want of a thread or a descriptor a part may have to wait for its start."""
+        self._unstarted = [(name, part) for name, part in self._unstarted if not self._stack.start(name, part)]
 
     def order(self, order: CaptureOrder) -> None:
         """Order a window."""
@@ -153,6 +160,7 @@ class Backroom:
             "windows": counts["done"] + counts["empty"],
             "windows_refused": counts["refused"],
             "windows_empty": counts["empty"],
+            "windows_failed": counts["failed"],
         }
 
     @property
@@ -174,6 +182,7 @@ class Backroom:
                 ("hung", lambda _now_ns: self._intake.look_for_hung()),
                 ("roots", self._roots.tick),
                 ("imports", lambda _now_ns: self._hooks.poll()),
+                ("parts", lambda _now_ns: self._start_parts()),
                 ("link", lambda _now_ns: self._look_after_link()),
                 ("report", lambda _now_ns: self._report()),
                 ("routine", self._look_by_routine),
@@ -189,11 +198,12 @@ class Backroom:
         self._resource = with_torch(self._resource, driver=self._nvml.driver, devices=self._nvml.devices)
         self._link.update(self._resource)
 
-    def _choose_engine(self, setting: str) -> tuple[Engine | None, list[Part]]:
+    def _choose_engine(self, setting: str, given_up: Mapping[str, str]) -> tuple[Engine | None, list[Part]]:
         with forks.held_off():
             from midwatch.capture.select import choose_engine
 
-        return choose_engine(setting, service=self._settings.service, state_dir=str(state_dir(self._settings)))
+        folder = str(state_dir(self._settings))
+        return choose_engine(setting, service=self._settings.service, state_dir=folder, given_up=given_up)
 
     def _report(self) -> None:
         """Send what happened since the last report: statistics each second, the status every ten."""
@@ -210,9 +220,17 @@ class Backroom:
     def _look_after_link(self) -> None:
         if self._link.tick():
             self._reports = 0  # the new companion has not heard our status yet
+            self._controller.wake()  # it waits on the link's descriptor, and that may be a new one
 
     def _look_by_routine(self, now_ns: int) -> None:
         busy = self._intake.requests > self._requests_before
         self._requests_before = self._intake.requests
         if self._routine.due(now_ns / 1e9, warmed_up=self._intake.warmed_up(), busy=busy):
             self._controller.offer(CaptureOrder(os.urandom(8).hex(), "routine"))
+
+
+def _tell_losses(before: dict[str, int]) -> None:
+    """Log in one line what the end cost: nobody will ask for the status any more."""
+    lost = [f"{name} {count - before.get(name, 0)}" for name, count in drops.counts() if count != before.get(name)]
+    if lost:
+        logger.warning("midwatch: not all that was seen could be handed over at the end: %s", ", ".join(lost))

@@ -12,7 +12,7 @@ from midwatch.drops import drops
 from midwatch.intake import Intake
 from midwatch.manners import GiveWay
 from midwatch.model.capture import Capture
-from midwatch.model.requests import RequestRecord, UnitRecord, Workload
+from midwatch.model.requests import RequestRecord, Workload
 from midwatch.model.resource import Resource
 from midwatch.model.samples import CompileEvent, GcPause, GpuSample, HostSample
 from midwatch.model.spike import Spike
@@ -27,6 +27,8 @@ from midwatch.watch.threads import everyone
 from midwatch.watch.watchdog import Watchdog
 
 T = TypeVar("T")
+S = TypeVar("S")
+R = TypeVar("R")
 
 _AROUND_NS = 2_000_000_000
 """Readings of device and host so long before and after a request belong to it: the slow ones come once a second."""
@@ -83,14 +85,14 @@ class Evidence:
         """Return ``spike`` with its evidence."""
         start_ns, end_ns = mark.start_ns, mark.end_ns or self._clock.perf_ns()
         seen = self._watch.evidence(mark, end_ns)
-        units = self._units(start_ns, end_ns)
+        units = _last(self._units(start_ns, end_ns), _MAX_UNITS, "units_of_one_request")
         return replace(
             spike,
             samples=seen.samples,
             locks=seen.locks,
             gc=tuple(self._senses.gc(start_ns, end_ns)),
             compiles=tuple(self._senses.compiles(start_ns, end_ns)),
-            units=_last(units, _MAX_UNITS, "units_of_one_request"),
+            units=tuple(self._recorder.unit(unit) for unit in units),
             gpu=tuple(self._senses.gpu(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
             host=tuple(self._senses.host(start_ns - _AROUND_NS, end_ns + _AROUND_NS)),
             has_device=initialised(),
@@ -134,8 +136,8 @@ class Evidence:
         return Tracks(
             resource=self._resource(),
             capture=capture,
-            requests=tuple(requests),
-            units=self._units(start_ns, end_ns),
+            requests=requests,
+            units=self._records(self._recorder.unit, self._units(start_ns, end_ns)),
             frames=record.frames,
             stacks=record.stacks,
             samples=record.samples,
@@ -145,7 +147,7 @@ class Evidence:
             threads=self._threads(record.threads),
         )
 
-    def _requests(self, start_ns: int, end_ns: int) -> list[RequestRecord]:
+    def _requests(self, start_ns: int, end_ns: int) -> tuple[RequestRecord, ...]:
         """Return the requests that overlap; those in flight get a moment to end, and so their real duration."""
         limit_ns = self._clock.perf_ns() + int(_FINISH_S * 1e9)
         while True:
@@ -155,21 +157,22 @@ class Evidence:
             self._clock.sleep(_STEP_S)
         self._digest()
         marks = self._ledger.requests.overlapping(Mark, start_ns, end_ns)
-        marks = list(_last(tuple(marks), _MAX_REQUESTS, "requests_of_one_window"))
+        marks = _last(marks, _MAX_REQUESTS, "requests_of_one_window")
         seen = {mark.request_id for mark in marks}
         marks += [mark for mark in running if mark.request_id not in seen]
-        intake = self.intake
-        records: list[RequestRecord] = []
-        if intake is not None:
-            give_way = GiveWay(self._clock)
-            for mark in marks:
-                give_way()
-                records.append(intake.record(mark))
-        return records
+        return self._records(self._recorder.request, marks)
 
-    def _units(self, start_ns: int, end_ns: int) -> tuple[UnitRecord, ...]:
-        units = self._ledger.units.overlapping(Unit, start_ns, end_ns)
-        return tuple(self._recorder.unit(unit) for unit in units)
+    def _units(self, start_ns: int, end_ns: int) -> list[Unit]:
+        return self._ledger.units.overlapping(Unit, start_ns, end_ns)
+
+    def _records(self, record: Callable[[S], R], spans: list[S]) -> tuple[R, ...]:
+        """Return the records of many requests or units."""
+        give_way = GiveWay(self._clock)
+        records = []
+        for span in spans:
+            give_way()
+            records.append(record(span))
+        return tuple(records)
 
     def _threads(self, sampled: tuple[ThreadName, ...]) -> tuple[ThreadName, ...]:
         """Return the threads that were sampled, some of which may have ended, and those that run now."""
@@ -183,7 +186,7 @@ class Evidence:
             self.intake.digest()
 
 
-def _last(seen: tuple[T, ...], most: int, reason: str) -> tuple[T, ...]:
+def _last(seen: list[T], most: int, reason: str) -> list[T]:
     """Return the last ``most`` of what was seen; the others are counted as dropped."""
     if len(seen) > most:
         drops.drop(reason, len(seen) - most)
@@ -199,7 +202,7 @@ def _heaviest(requests: Iterable[RequestRecord]) -> str:
     return most[0][0] if most else ""
 
 
-def _workload(requests: list[RequestRecord], route: str) -> Workload:
+def _workload(requests: Iterable[RequestRecord], route: str) -> Workload:
     """Return the workload that most requests of the route had."""
     seen = [request.workload for request in requests if request.route == route and request.workload.inputs]
     found = Counter((workload.inputs, workload.batch) for workload in seen).most_common(1)

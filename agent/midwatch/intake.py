@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 from midwatch.clock import Clock
@@ -17,8 +16,8 @@ from midwatch.drops import drops
 from midwatch.guard import guard
 from midwatch.manners import GiveWay
 from midwatch.model.order import CaptureOrder
-from midwatch.model.plain import to_plain
-from midwatch.model.requests import RequestRecord, RouteStats
+from midwatch.model.pieces import in_pieces
+from midwatch.model.requests import RouteStats
 from midwatch.model.spike import Baseline, Spike
 from midwatch.requests.ledger import Ledger
 from midwatch.requests.records import Recorder
@@ -88,12 +87,14 @@ class Intake:
     def digest(self) -> None:
         """Take in all requests and units that have finished."""
         with self._lock:
-            for unit in self._units.drain():
-                self._ledger.units.add(unit)
+            self._ledger.units.add(*self._units.drain())
             while marks := self._tracker.drain(_BATCH):
                 self._ledger.requests.add(*marks)
                 for mark in marks:
-                    guard.call("intake.request", self._take, mark, default=None)
+                    try:
+                        self._take(mark)
+                    except Exception as error:  # noqa: PERF203 - one that breaks costs itself alone
+                        guard.failed("intake.request", error)
                 if len(marks) == _BATCH:
                     self._clock.sleep(BREATH_S)
 
@@ -127,10 +128,6 @@ class Intake:
         """Whether any route is past its warm-up. Takes no lock: the status asks, on the service's own threads."""
         return any(not book.detector.warming_up for book in tuple(self._books.values()))
 
-    def record(self, mark: Mark) -> RequestRecord:
-        """Return the record of a request."""
-        return self._recorder.request(mark)
-
     def _book(self, route: str) -> RouteBook:
         book = self._books.get(route)
         if book is None:
@@ -138,24 +135,31 @@ class Intake:
         return book
 
     def _take(self, mark: Mark) -> None:
+        """Take in one request. At hundreds a second this is most of what the agent costs, so it calls little."""
         self.requests += 1
-        if len(self._ledger.units):
-            self._units.explain(mark, self._ledger.units)
-        book = self._books.get(mark.route.name) or self._book(mark.route.name)
         extra = mark.extra
-        judgement = book.detector.judge(
+        if (extra is None or extra.workload is None) and len(self._ledger.units):
+            self._units.explain(mark, self._ledger.units)
+            extra = mark.extra
+        route = mark.route
+        book = self._books.get(route.name) or self._book(route.name)
+        detector = book.detector
+        judgement = detector.judge(
             mark.end_ns - mark.start_ns,
             shape=extra.workload.key if extra is not None and extra.workload is not None else "",
-            in_window=bool(self._windows.overlapping(mark.start_ns, mark.end_ns)),
+            in_window=mark.start_ns <= self._windows.until_ns and self._met_window(mark),
         )
-        mark.route.limit_ns = book.detector.limit_ns
-        spike = judgement.verdict is Verdict.SPIKE
-        told = mark.request_id in self._hung
-        book.interval.add(mark, warmup=judgement.verdict is Verdict.WARMUP, spike=spike)
-        if told:
+        route.limit_ns = detector.limit_ns
+        verdict = judgement.verdict
+        spike = verdict is Verdict.SPIKE
+        book.interval.add(mark, warmup=verdict is Verdict.WARMUP, spike=spike)
+        if self._hung and mark.request_id in self._hung:
             self._hung.discard(mark.request_id)
         elif spike:
             self._spike(mark, book, judgement)
+
+    def _met_window(self, mark: Mark) -> bool:
+        return bool(self._windows.overlapping(mark.start_ns, mark.end_ns))
 
     def _spike(self, mark: Mark, book: RouteBook, judgement: Judgement) -> None:
         self.spikes += 1
@@ -179,13 +183,5 @@ class Intake:
             baseline=book.detector.baseline(),
             capture_id=order.capture_id if opens else "",
         )
-        self._send({"t": "spike", "spike": self._plain(self._witnesses.testify(spike, mark))})
-
-    def _plain(self, spike: Spike) -> dict[str, Any]:
-        """Return what `to_plain` does. A hundred deep stacks take some ten milliseconds, so one after the other."""
         give_way = GiveWay(self._clock)
-        plain: dict[str, Any] = to_plain(replace(spike, samples=()))
-        for sample in spike.samples:
-            give_way()
-            plain["samples"].append(to_plain(sample))
-        return plain
+        self._send({"t": "spike", "spike": in_pieces(self._witnesses.testify(spike, mark), give_way)})

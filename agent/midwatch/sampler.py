@@ -8,10 +8,13 @@ from typing import Protocol
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
+from midwatch.manners import GiveWay
 
 _SECOND_NS = 1_000_000_000
-_REST_S = 0.02
+_REST_NS = 20_000_000
 """At most fifty turns a second, also where every request is overdue: the service needs the GIL more than we do."""
+_TOGETHER_NS = 20_000_000
+"""What is due so soon is done in the same turn: to wake up once more would cost as much as what is done."""
 _DIGEST_NS = 250_000_000
 """Deadlines are learnt, and spikes without a deadline found, within this time."""
 
@@ -47,25 +50,32 @@ class Sampler:
         self._sensors = [(sensor, int(sensor.period_s * 1e9)) for sensor in sensors if sensor.period_s > 0]
         self._due_ns = {sensor.name: 0 for sensor, _ in self._sensors}
         self._second_ns = 0
+        self._turned_ns = 0
 
     def run(self, stop: threading.Event) -> None:
         """Take turns until ``stop`` is set (set ``wake`` too)."""
         while not stop.is_set():
             self._clock.wait(self._wake, self._left_s())
+            rest_ns = self._turned_ns + _REST_NS - self._clock.perf_ns()
+            if rest_ns > 0:
+                self._clock.wait(stop, rest_ns / 1e9)
             self._wake.clear()
             self.turn(self._clock.perf_ns())
-            self._clock.wait(stop, _REST_S)
 
     def turn(self, now_ns: int) -> None:
         """Do what is due."""
+        self._turned_ns = now_ns
         guard.call("sampler.digest", self._digest, default=None)
+        give_way, soon_ns = GiveWay(self._clock), now_ns + _TOGETHER_NS
         for sensor, period_ns in self._sensors:
-            if now_ns >= self._due_ns[sensor.name]:
+            if soon_ns >= self._due_ns[sensor.name]:
                 self._due_ns[sensor.name] = now_ns + period_ns
+                give_way()
                 guard.call(f"sensor.{sensor.name}", sensor.tick, now_ns, default=None)
-        if now_ns >= self._second_ns:
+        if soon_ns >= self._second_ns:
             self._second_ns = now_ns + _SECOND_NS
             for name, task in self._each_second:
+                give_way()
                 guard.call(f"sampler.{name}", task, now_ns, default=None)
 
     def _left_s(self) -> float:

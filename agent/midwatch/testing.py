@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from midwatch.capture.base import EngineRefused, WindowResult
+from midwatch.model.pieces import JsonText
 
 
 class FakeClock:
@@ -80,7 +82,7 @@ class FakeLink:
         """Keep the frame."""
         if self.full:
             return False
-        self.sent.append(frame)
+        self.sent.append({k: json.loads(v.text) if isinstance(v, JsonText) else v for k, v in frame.items()})
         self.arrived.set()
         return True
 
@@ -98,6 +100,8 @@ class FakeEngine:
         self._clock = clock
         self.off = ""
         """Why it is unavailable, "" where it works."""
+        self.warns = ""
+        """What is amiss although windows open."""
         self.refuses = ""
         """Why the next window is refused, "" where it opens."""
         self.empty = False
@@ -110,6 +114,10 @@ class FakeEngine:
     def unavailable(self, *, deep: bool = False) -> str:  # noqa: ARG002 - the fake knows no difference
         """Return `off`."""
         return self.off
+
+    def warning(self) -> str:
+        """Return `warns`."""
+        return self.warns
 
     def longest_s(self, *, deep: bool = False) -> float:  # noqa: ARG002
         """Return `longest`."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from midwatch.config import Settings, load, state_dir
-from midwatch.model.status import Part
+from midwatch.model.status import AgentView, Part
 
 Check = Callable[[Settings, str], Iterable[Part]]
 _OLDEST, _NEWEST = (3, 10), (3, 13)
@@ -125,17 +125,30 @@ def _collector(_settings: Settings, collector: str) -> Iterable[Part]:
 
     try:
         with Client(collector, timeout_s=3.0) as client:
-            attached = len(client.agents(connected_only=True))
+            attached = client.agents(connected_only=True)
     except CollectorError as error:
         yield Part("collector", "unavailable", str(error))
     else:
-        yield Part("collector", "on", f"{collector}, {attached} agent{'' if attached == 1 else 's'} connected")
+        count = len(attached)
+        yield Part("collector", "on", f"{collector}, {count} agent{'' if count == 1 else 's'} connected")
+        yield from _agents_here(attached)
+
+
+def _agents_here(attached: Iterable[AgentView]) -> Iterable[Part]:
+    """What is off in the services of this machine, as far as the collector knows."""
+    from midwatch_client.commands.agents import complaints
+
+    for view in attached:
+        if view.resource.host == platform.node() and view.status is not None:
+            state = "failed" if view.status.state == "degraded" else "on"
+            name = f"agent {view.resource.service}, pid {view.resource.pid}"
+            yield Part(name, state, "; ".join(complaints(view.status)) or "connected")
 
 
 def _state(settings: Settings, _collector: str) -> Iterable[Part]:
     folder = state_dir(settings)
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
         # Not by asking for permissions: root has them everywhere, also where nothing can be written.
         Path(tempfile.mkdtemp(prefix="midwatch-doctor-", dir=existing)).rmdir()
     except OSError as error:
@@ -147,14 +160,11 @@ def _state(settings: Settings, _collector: str) -> Iterable[Part]:
 
 def _traces(settings: Settings, _collector: str) -> Iterable[Part]:
     from midwatch.link.tracedir import ROOM_BYTES, bases
+    from midwatch_server.diagnosis.words import size
 
     for folder in bases(settings.trace_dir):
         if folder.is_dir() and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_BYTES:
-            yield Part("trace folder", "on", f"{folder}, {_gigabytes(folder)} free")
+            yield Part("trace folder", "on", f"{folder}, {size(shutil.disk_usage(folder).free)} free")
             return
     tried = " and ".join(str(folder) for folder in bases(settings.trace_dir))
     yield Part("trace folder", "unavailable", f"{tried}: no room or not writable; set MIDWATCH_TRACE_DIR")
-
-
-def _gigabytes(folder: Path) -> str:
-    return f"{shutil.disk_usage(folder).free / 1e9:.1f} GB"

@@ -1,6 +1,8 @@
 """What the commands print, asked of a real gRPC server with answers made by hand."""
 
 import json
+import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,8 +26,9 @@ CAPTURE = CaptureDetail(Capture("cap123", "demand", "done"), Diagnosis(Verdict.F
 
 @pytest.fixture
 def run(script):
-    def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(build(), [*arguments], env={"MIDWATCH_COLLECTOR": script.address, "COLUMNS": "200"})
+    def invoke(*arguments: str, **environment: str) -> Result:
+        settings = {"MIDWATCH_COLLECTOR": script.address, "COLUMNS": "200", **environment}
+        return CliRunner().invoke(build(), [*arguments], env=settings)
 
     return invoke
 
@@ -46,6 +49,29 @@ def test_agents_with_what_is_off(script, run):
     assert listed["schema"] == "midwatch.agents.v1"
     assert listed["items"][0]["resource"]["pid"] == 4711
     assert not script.asked[-1].connected_only
+
+
+def test_an_agent_whose_windows_fail_says_so_once(script, run):
+    line = "2 failed, the last one since the disk took no trace"
+    latch = "the crash latch is off"
+    failed = AgentStatus(5, "degraded", f"windows failed: {line}", windows_failed=2)
+    failed = replace(failed, parts=(Part("windows", "failed", line), Part("gc", "on", "fine")))
+    amiss = AgentStatus(5, parts=(Part("windows", "on", latch),))
+    here = replace(RESOURCE, host=platform.node())
+    script.agents = [AgentView(here, failed, connected=True), AgentView(replace(here, pid=5), amiss, connected=True)]
+    wide = {"COLUMNS": "400"}
+    for shown in (run("agents", **wide).stdout, run("doctor", **wide).stdout):
+        assert shown.count(line) == 1
+        assert f"windows: {latch}" in shown
+        assert "fine" not in shown
+    assert document(run("agents", "--json"))["items"][0]["status"]["windows_failed"] == 2
+    parts = {part["name"]: part for part in document(run("doctor", "--json"))["items"]}
+    assert parts["agent ranker, pid 4711"] == {
+        "name": "agent ranker, pid 4711",
+        "state": "failed",
+        "detail": f"windows failed: {line}",
+    }
+    assert parts["agent ranker, pid 5"]["state"] == "on"
 
 
 def test_no_agents_is_no_error_and_names_the_remedy(run):
@@ -86,7 +112,7 @@ def test_profile_prints_the_report_and_writes_the_trace(script, run, tmp_path: P
     target = tmp_path / "trace.json.gz"
     profiled = run("profile", "ranker", "--requests", "20", "-o", str(target), "--json")
     assert document(profiled)["findings"][0]["kind"] == "gc_pause"
-    assert "recording" in profiled.stderr
+    assert profiled.stderr.splitlines() == ["asked …", "window open, recording …", f"wrote {target} (5 B)"]
     assert target.read_bytes() == b"trace"
 
 

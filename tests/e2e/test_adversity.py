@@ -62,6 +62,43 @@ def test_a_service_that_uses_the_profiler_itself(world, client: Client):
         assert outcome.returncode == 0 or "profiler" in outcome.stderr.splitlines()[-1]
 
 
+def test_folders_that_cannot_be_written_are_told_in_a_line_each(world, client: Client):
+    """Below a plain file nobody can write, whoever it is; a folder without write permission is open to root."""
+    world.collector()
+    (world.folder / "file").touch()
+    (world.folder / "traces").mkdir()
+    runner = world.start(
+        "-m", "midwatch_client", "run", "--service", "ranker", "--", sys.executable, str(world.services / "ranker.py"),
+        MIDWATCH_STATE_DIR=str(world.folder / "file" / "state"),
+        MIDWATCH_TRACE_DIR=str(world.folder / "traces"),
+    )  # fmt: skip
+    assert runner.stdout.readline() == "up\n", world.stderr(runner)
+    world.eventually("the agent is attached", lambda: client.agents("ranker", connected_only=True))
+    profiled = world.midwatch("profile", "ranker", "--seconds", "0.2", "--json")
+    assert profiled.returncode == 0, "a latch that cannot be laid costs no window"
+
+    (folder,) = (world.folder / "traces").iterdir()
+    folder.rename(world.folder / "gone")
+    folder.touch()
+    failed = world.midwatch("profile", "ranker", "--seconds", "0.2")
+    assert failed.returncode == 1
+    assert f"{folder} took no trace (Not a directory): set MIDWATCH_TRACE_DIR" in failed.stderr.splitlines()[-1]
+    status = world.eventually(
+        "the agent's word", lambda: next((a.status for a in client.agents("ranker") if a.status.windows_failed), None)
+    )
+    (windows,) = (part for part in status.parts if part.name == "windows")
+    assert (windows.state, status.state, status.windows_failed) == ("failed", "degraded", 1)
+    for told in ("the crash latch is off", "MIDWATCH_STATE_DIR", "1 failed", "MIDWATCH_TRACE_DIR"):
+        assert told in windows.detail
+    for asked in ("agents", "doctor"):
+        shown = world.midwatch(asked, "--json")
+        assert shown.returncode == 0, shown.stderr
+        assert "the crash latch is off" in shown.stdout
+    log = world.stderr(runner)
+    assert ["crash latch is off" in line for line in log.splitlines() if line.startswith("midwatch: ")] == [True]
+    assert "Traceback" not in log
+
+
 def test_a_killed_service_leaves_no_companion_and_loses_nothing(world, client: Client):
     world.collector()
     service = world.service("spiky.py", "--fork")

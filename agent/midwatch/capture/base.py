@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+from midwatch.shortage import remedy
 
 
 class EngineError(Exception):
     """A window could not be opened or closed; the text is one sentence for people."""
+
+
+class TraceUnwritten(EngineError):  # noqa: N818  # no fault of the engine's
+    """The disk did not take the trace of a window."""
+
+
+def unwritten(folder: str | Path, error: OSError) -> TraceUnwritten:
+    """Say that ``folder`` did not take the trace or what belongs to it, why, and what to do."""
+    what_to_do = remedy(error, "set MIDWATCH_TRACE_DIR to a folder that can be written and has room")
+    return TraceUnwritten(f"{folder} took no trace ({error.strerror}): {what_to_do}")
 
 
 class EngineRefused(EngineError):  # noqa: N818  # refusing is not failing
@@ -42,6 +55,10 @@ class Engine(Protocol):
 
     def unavailable(self, *, deep: bool = False) -> str:
         """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
+        ...
+
+    def warning(self) -> str:
+        """Return what is amiss although windows open, in one sentence with the remedy, or ""."""
         ...
 
     def longest_s(self, *, deep: bool = False) -> float:

@@ -38,7 +38,8 @@ class Budget:
             return f"the budget of {allowed} windows an hour is spent; MIDWATCH_WINDOWS_PER_HOUR raises it"
         left_s = self._ended_s + self._cool_down_s() - now_s
         if by_itself and self._bad and left_s > 0:
-            return f"the last window went wrong, and the next one waits for another {left_s:.0f} s"
+            waits_s = self._cool_down_s()
+            return f"the last window went wrong: for {waits_s:.0f} s after it none opens that nobody asks for"
         return ""
 
     def spacing_left_s(self, now_s: float) -> float:

@@ -9,15 +9,16 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from midwatch.capture.base import Engine, EngineError, EngineRefused, WindowResult
+from midwatch.capture.account import WindowAccount, why_no_engine
+from midwatch.capture.base import Engine, EngineError, EngineRefused, WindowResult, unwritten
 from midwatch.capture.budget import Budget
 from midwatch.capture.edge import wait_for_edge
-from midwatch.capture.session import session
+from midwatch.capture.session import FORKED, session
 from midwatch.capture.trackfile import write_tracks
 from midwatch.clock import Clock
 from midwatch.detect.windows import WindowLog
@@ -33,8 +34,13 @@ from midwatch.watch.switching import eager_switching
 
 _MAX_WAITING = 4
 _COUNT_EVERY_S = 0.005
+_HANGS_NS = 60_000_000_000
+"""A window lasts ten seconds at most; stop and save took up to 1.1 s in the largest ones seen."""
+_HANGS = "the profiler has hung for over a minute: restart the service, with MIDWATCH_ENGINE=off if it happens again"
+_UNREAD = "there is no companion process that could read the trace"
 
-ChooseEngine = Callable[[str], "tuple[Engine | None, list[Part]]"]
+ChooseEngine = Callable[[str, Mapping[str, str]], "tuple[Engine | None, list[Part]]"]
+"""Chooses by the setting, without the engines that have failed in this process, which come with their reasons."""
 
 
 class Line(Protocol):
@@ -113,8 +119,13 @@ class Controller:
         self._wake_read, self._wake_write = -1, -1
         self._pipe_lock = threading.RLock()
         self._torch_came = False
-        self._refusal = ""
-        self.counts = {"done": 0, "refused": 0, "failed": 0, "empty": 0}
+        self._pid = 0
+        """Of the process whose thread runs; 0 before the start and after the end."""
+        self._given_up: dict[str, str] = {}
+        self._window_ns = 0
+        """When the window under way was begun, 0 where there is none."""
+        self._account = WindowAccount()
+        self.counts = self._account.counts
         """Captures by state."""
 
     @property
@@ -127,20 +138,44 @@ class Controller:
         return [*self._parts, self._windows_part()]
 
     def _windows_part(self) -> Part:
-        if in_the_way := session.in_the_way():
-            return Part("windows", "unavailable", in_the_way)
-        refused = self.counts["refused"]
-        return Part("windows", "on", f"{refused} refused, the last one since {self._refusal}" if refused else "")
+        obstacle, engine = self._obstacle(), self._engine
+        remarks = []
+        if obstacle is None:
+            remarks.append(self._budget.refuse("routine", self._now_s()))
+        if engine is not None:
+            remarks.append(engine.warning())
+        return self._account.part(obstacle, remarks)
+
+    def _obstacle(self) -> Part | None:
+        """Return why no window opens now, whoever asks for it; None where one could."""
+        if self._pid not in (0, os.getpid()):
+            return Part("windows", "off", FORKED)
+        if self._pid and not self._worker.alive:
+            return Part("windows", "failed", "the profiler thread does not run; the log has the error")
+        begun_ns = self._window_ns
+        if begun_ns and self._clock.perf_ns() - begun_ns > _HANGS_NS:
+            return Part("windows", "failed", _HANGS)
+        reason = session.in_the_way() or ("" if self._link.trace_dir else _UNREAD)
+        if not reason:
+            engine = self._engine
+            if engine is None:
+                switched_off = all(part.state == "off" for part in self._parts)
+                return Part("windows", "off" if switched_off else "unavailable", why_no_engine(self._parts))
+            reason = engine.unavailable() or self._budget.refuse("demand", self._now_s())
+        return Part("windows", "unavailable", reason) if reason else None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread. May be called again where that failed."""
+        self._pid = os.getpid()
         self._stopping.clear()
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        session.on_wanted(self.wake)
+        if self._wake_read < 0:
+            self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            session.on_wanted(self.wake)
         self._worker.start()
 
     def stop(self) -> None:
         """End a window that is open, without saving it, and the thread."""
+        self._pid = 0
         self._stopping.set()
         session.forget(self.wake)
         if self._worker.stop(timeout_s=3.0, wake=self.wake):
@@ -187,10 +222,12 @@ class Controller:
             with guard.at("controller"):
                 if self._torch_came:
                     self._torch_came = False
-                    self._engine, self._parts = self._choose(self._setting)
+                    self._choose_engine()
                 for frame in self._link.receive():
                     if frame.get("t") == "order":
                         self.order(from_plain(CaptureOrder, frame.get("order")))
+                    elif frame.get("t") == "unread":
+                        self._account.note("failed", str(frame.get("detail", "")))
                 # One at a time: the companion is heard in between, however many wait.
                 if self._orders and not stop.is_set():
                     self._serve(*self._orders.popleft())
@@ -218,7 +255,7 @@ class Controller:
         reason = self._budget.refuse(order.reason, self._now_s())
         engine = self._engine_for(order)
         if not self._link.trace_dir:
-            reason = "there is no companion process that could read the trace"
+            reason = _UNREAD
         if reason or isinstance(engine, str):
             self._answer(order, "refused", reason or str(engine), ordered_ns)
             return
@@ -234,7 +271,8 @@ class Controller:
             route=order.route,
             ordered_unix_ns=self._clock.to_unix(ordered_ns),
         )
-        self._windows.begin(order.capture_id, self._clock.perf_ns())
+        self._window_ns = self._clock.perf_ns()
+        self._windows.begin(order.capture_id, self._window_ns)
         good = False
         try:
             with eager_switching():
@@ -254,6 +292,8 @@ class Controller:
             guard.call("controller.beside", self._beside.end, default=None)
             self._windows.end(self._clock.perf_ns())
             self._budget.ended(self._now_s(), good=good)
+            self._window_ns = 0
+            guard.call("controller.choose", self._choose_engine, default=None)
 
     def _window(self, engine: Engine, order: CaptureOrder, base: Capture, ordered_ns: int) -> bool:
         """Open, wait, close, and hand over. Return whether it went well. Raises `EngineError`."""
@@ -282,7 +322,10 @@ class Controller:
         if result.empty:
             self._send(tracks.capture, "", "")
             return False
-        write_tracks(tracks_path, tracks, self._clock)
+        try:
+            write_tracks(tracks_path, tracks, self._clock)
+        except OSError as error:
+            raise unwritten(self._link.trace_dir, error) from error
         self._send(tracks.capture, trace_path, tracks_path)
         return True
 
@@ -305,13 +348,21 @@ class Controller:
 
     def _engine_for(self, order: CaptureOrder) -> Engine | str:
         """Return the engine that can do this, or why there is none, in one sentence."""
-        if self._engine is None or self._engine.unavailable():
-            # Without torch there was none; or it has been given up, and the next one stands by.
-            fallen = self._engine is not None and self._engine.name == "direct" and self._setting == "auto"
-            self._engine, self._parts = self._choose("capped" if fallen else self._setting)
+        self._choose_engine()
         if self._engine is None:
-            return "; ".join(f"{part.name}: {part.detail}" for part in self._parts) or "no engine works here"
+            return why_no_engine(self._parts)
         return self._engine.unavailable(deep=order.deep) or self._engine
+
+    def _choose_engine(self) -> None:
+        """Have an engine that works: without torch there was none; or it has failed, and the next one stands by."""
+        before = self._engine
+        if before is not None and not before.unavailable():
+            return
+        self._engine, self._parts = self._choose(self._setting, self._given_up)
+        if before is not None and self._engine is not None and self._engine.name == before.name:
+            # A new one of its kind would be as good as new, but for what the old one did to the profiler.
+            self._given_up[before.name] = before.unavailable()
+            self._engine, self._parts = self._choose(self._setting, self._given_up)
 
     def _answer(self, order: CaptureOrder, state: str, detail: str, ordered_ns: int = 0) -> None:
         self._send(
@@ -332,9 +383,7 @@ class Controller:
         )
 
     def _send(self, capture: Capture, trace_path: str, tracks_path: str) -> None:
-        self.counts[capture.state] = self.counts.get(capture.state, 0) + 1
-        if capture.state == "refused":
-            self._refusal = capture.detail
+        self._account.note(capture.state, capture.detail)
         frame = {
             "t": "capture",
             "capture": to_plain(capture),
@@ -352,8 +401,10 @@ class Controller:
 
     def _remove(self, paths: tuple[str, str]) -> None:
         for path in paths:
-            if path:
-                Path(path).unlink(missing_ok=True)
+            # Kineto writes beside the name at first, and where the disk is full it leaves that there.
+            for written in (path, f"{path}.tmp") if path else ():
+                with contextlib.suppress(OSError):
+                    Path(written).unlink()
 
     def _now_s(self) -> float:
         return self._clock.perf_ns() / 1e9

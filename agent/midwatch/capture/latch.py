@@ -18,19 +18,30 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
+import logging
 import mmap
 import os
 import re
 import secrets
 import signal
+import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
+from typing import IO, TypeVar
 
 from midwatch.capture.shim import ShimError, load_library
 from midwatch.guard import guard
+from midwatch.shortage import remedy
+
+logger = logging.getLogger("midwatch")
+
+T = TypeVar("T")
 
 _BYTES = 64
 _MAGIC = b"MWL1"
@@ -69,7 +80,8 @@ class Remains:
 class Latch:
     """The marker of one engine in this process, and the verdict over those of processes before it.
 
-    Without a state directory it does nothing. A disk that cannot be written costs the latch, never the window.
+    Without a state directory it does nothing. A disk that cannot be written costs the latch, never the window:
+    `problem` says so.
     """
 
     def __init__(self, state_dir: str | None, service: str, torch_version: str, engine: str) -> None:
@@ -77,6 +89,8 @@ class Latch:
         self._folder = Path(state_dir, "latch", name) if state_dir else None
         self._marker: _Marker | None = None
         self._given_up = False
+        self.problem = ""
+        """Why no marker can be laid, in one sentence with the remedy; "" where one can."""
 
     def verdict(self) -> str:
         """Why the engine must stay off, in one sentence with the remedy, or "". Removes markers that mean nothing."""
@@ -85,7 +99,8 @@ class Latch:
         strikes = [r for r in remains if r.strike]
         for other in remains:
             if not other.signal and not other.strike:
-                guard.call("latch.remove", _remove, other.path, default=None)
+                with contextlib.suppress(OSError):  # what stays is looked at again the next time
+                    _remove(other.path)
         if killed:
             last = killed[-1]
             cause = f"this service crashed ({_signal_name(last.signal)}) in a window, phase {last.phase.name.lower()}"
@@ -96,12 +111,17 @@ class Latch:
             return ""
         return f"{cause}: remove {self._folder} to try again"
 
+    def try_out(self) -> None:
+        """Find out whether a marker could be laid, before the first window needs one."""
+        if self._folder is not None:
+            self._attempt("latch.try_out", partial(_try_out, self._folder))
+
     def enter(self, phase: Phase) -> None:
         """Note what comes next. The first phase of a window lays the marker and arms the signal handlers."""
         if self._folder is None or self._given_up:
             return
         if self._marker is None or self._marker.forked:
-            self._marker = guard.call("latch.enter", _Marker, self._folder, default=None)
+            self._marker = self._attempt("latch.enter", partial(_Marker, self._folder))
             # One try a window: its later phases would meet the same disk.
             self._given_up = self._marker is None
         if self._marker is not None:
@@ -112,7 +132,27 @@ class Latch:
         marker, self._marker = self._marker, None
         self._given_up = False
         if marker is not None and not marker.forked:
-            guard.call("latch.clear", marker.remove, default=None)
+            self._attempt("latch.clear", marker.remove)
+
+    def _attempt(self, place: str, work: Callable[[], T]) -> T | None:
+        """Return what ``work`` gives. What the disk refuses is told once, and is no error of ours."""
+        try:
+            done = work()
+        except OSError as error:
+            self._refused(error)
+        except Exception as error:
+            guard.failed(place, error)
+        else:
+            self.problem = ""
+            return done
+        return None
+
+    def _refused(self, error: OSError) -> None:
+        what_to_do = remedy(error, "set MIDWATCH_STATE_DIR to a folder that can be")
+        problem = f"the crash latch is off: {self._folder} cannot be written ({error.strerror}); {what_to_do}"
+        if problem != self.problem:
+            self.problem = problem
+            logger.warning("midwatch: %s", problem)
 
     def _remains(self) -> list[Remains]:
         if self._folder is None:
@@ -123,6 +163,13 @@ class Latch:
             return []
         found = (guard.call("latch.read", _read_dead, path, default=None) for path in paths)
         return [r for r in found if r is not None]
+
+
+def _try_out(folder: Path) -> None:
+    """Write what a marker would take. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, buffering=0) as file:
+        file.write(bytes(_BYTES))
 
 
 class _Marker:
@@ -166,9 +213,11 @@ class _Marker:
         _disarm()
         del self._signal  # the map cannot be closed while it is lent out
         self._map.close()
-        _remove(self._path)
-        _open_markers.pop(self._file, None)
-        os.close(self._file)
+        try:
+            _remove(self._path)
+        finally:
+            _open_markers.pop(self._file, None)
+            os.close(self._file)
 
 
 _open_markers: dict[int, int] = {}
@@ -186,16 +235,26 @@ os.register_at_fork(after_in_child=lambda: guard.call("latch.fork", _after_fork,
 
 
 def _read_dead(path: Path) -> Remains | None:
-    with path.open("r+b") as file:
-        try:
+    """Return what a marker says; None for one whose process lives, that is gone meanwhile, or that is not for us."""
+    try:
+        with _opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None  # its process lives
-        content = file.read(_BYTES)
+            content = file.read(_BYTES)
+    except OSError:
+        return None
     if len(content) < _BYTES or not content.startswith(_MAGIC):
         return Remains(path, Phase.NONE, 0)
     phase = content[_PHASE_AT]
     return Remains(path, Phase(phase) if phase in Phase._value2member_map_ else Phase.NONE, content[_SIGNAL_AT])
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("r+b")  # a network's disk gives the lock to those alone who may write
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        return path.open("rb")
 
 
 def _remove(path: Path) -> None:

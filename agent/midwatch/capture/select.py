@@ -7,7 +7,8 @@ import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from midwatch.capture import session
@@ -64,11 +65,13 @@ def choose_engine(
     state_dir: str | None = None,
     allow_deep: bool = False,
     spacing_s: float = 1.0,
+    given_up: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Engine | None, list[Part]]:
     """Return the engine for this process, or None, and a part for each engine with the reason where it is off.
 
     Never imports torch: before the host has imported it the engine is None, so ask again when a window is wanted.
     Installs the wrappers around the user's profiler sessions. ``state_dir`` holds the crash latch; None: no latch.
+    ``given_up`` names the engines that have failed in this process, each with the reason.
     """
     session.install()
     host = Host(setting, allow_deep)
@@ -80,10 +83,13 @@ def choose_engine(
         engine = make(latch, partial(_reason, host, make.name, latch.verdict()), spacing_s=spacing_s)
         reason = engine.unavailable()
         name = f"engine.{engine.name}"
-        if reason:
+        if engine.name in given_up:
+            parts.append(Part(name, "failed", given_up[engine.name]))
+        elif reason:
             parts.append(Part(name, "off" if _switched_off(host, engine.name) else "unavailable", reason))
         elif chosen is None:
             chosen = engine
+            latch.try_out()
             deep = engine.unavailable(deep=True)
             parts.append(Part(name, "on", f"light windows only: {deep}" if deep else "light and deep windows"))
         else:
@@ -163,12 +169,18 @@ def _missing(torch: Any, *, ops: bool) -> str:
     return f"this torch lacks {name}" if name else ""
 
 
-@lru_cache(maxsize=1)
-def _shim_problem(_version: str) -> str:
-    try:
-        Shim()
-    except ShimError as error:
-        return str(error)
+_shim_works: set[str] = set()
+"""The versions of torch with which the shim was found to work. What failed is tried again: it may have been for want of
+a file descriptor."""
+
+
+def _shim_problem(version: str) -> str:
+    if version not in _shim_works:
+        try:
+            Shim()
+        except ShimError as error:
+            return str(error)
+        _shim_works.add(version)
     return ""
 
 

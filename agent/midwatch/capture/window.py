@@ -9,6 +9,7 @@ any part of ours. Whatever goes wrong on the way, the session is over and the lo
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from midwatch.capture import graphs, session, teardown
-from midwatch.capture.base import EngineError, EngineRefused, WindowResult
+from midwatch.capture.base import EngineError, EngineRefused, TraceUnwritten, WindowResult, unwritten
 from midwatch.capture.environment import tears_down
 from midwatch.capture.latch import Latch, Phase
 from midwatch.capture.torchapi import Mode, ProfilerCalls, loaded_torch, mode_for
@@ -32,6 +33,7 @@ frees what it writes to; with this grace there was no crash in 6,000 windows."""
 SHORTEST_DEVICE_S = 0.06
 """Tearing down a session closed at once has hung services; sessions of this length never did."""
 GRAPH_WAIT_S = 5.0
+_BLOCK_BYTES = 4096
 _FAILURES = 3
 """Windows that fail in a row before the engine is given up for this process."""
 
@@ -76,6 +78,10 @@ class WindowEngine(ABC):
     def unavailable(self, *, deep: bool = False) -> str:
         """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
         return self._broken or self._reasons(deep)
+
+    def warning(self) -> str:
+        """Return what is amiss although windows open, in one sentence with the remedy, or ""."""
+        return self._latch.problem
 
     @abstractmethod
     def longest_s(self, *, deep: bool = False) -> float:
@@ -173,6 +179,8 @@ class WindowEngine(ABC):
                 result = self._stop_and_save(window, path)
             self._failures = 0
             return result
+        except TraceUnwritten:
+            raise  # the disk's fault: the engine is as good as before
         except Exception as error:
             self._failures += 1
             if self._failures >= _FAILURES:
@@ -190,11 +198,13 @@ class WindowEngine(ABC):
             time.sleep(GRACE_S)
         self._step("stop")
         handle = self._stop(window)
+        trace_bytes = 0
         try:
             empty = self._empty(handle)
             if path is not None and not empty:
                 self._step("save", Phase.SAVE)
                 self._save(handle, path)
+                trace_bytes = _size_of(path)
         finally:
             self._step("free")
             self._free(handle)
@@ -202,7 +212,7 @@ class WindowEngine(ABC):
             start_unix_ns=window.start_unix_ns,
             end_unix_ns=end_unix_ns,
             stop_ms=(time.monotonic() - begin_s) * 1e3,
-            trace_bytes=Path(path).stat().st_size if path is not None and not empty else 0,
+            trace_bytes=trace_bytes,
             empty=empty,
         )
 
@@ -233,3 +243,17 @@ class WindowEngine(ABC):
     def _refuse(self, reason: str) -> None:
         if reason:
             raise EngineRefused(reason)
+
+
+def _size_of(path: str) -> int:
+    """Return the size of a trace in bytes. Raises `TraceUnwritten` where the disk took none: Kineto says nothing."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        folder = Path(path).parent
+        try:
+            with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+                file.write(bytes(_BLOCK_BYTES))
+        except OSError as error:
+            raise unwritten(folder, error) from error
+        raise EngineError("the profiler wrote no trace") from None

@@ -49,7 +49,11 @@ class Upstream:
         self._batcher = Batcher(self._spool, resource)
         self._connection = Connection(settings.collector, settings.token)
         self._windows = Windows(
-            Path(settings.trace_dir), self._batcher, self._drops.drop, send_raw=_raw_allowed(settings)
+            Path(settings.trace_dir),
+            self._batcher,
+            self._drops.drop,
+            send_raw=_raw_allowed(settings),
+            unread=lambda detail: to_agent({"t": "unread", "detail": detail}),
         )
         self._uploader = Uploader(self._spool, self._connection, self._drops.drop, self._upload_news)
         self._control = Control(

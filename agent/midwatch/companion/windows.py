@@ -33,7 +33,10 @@ _ENDED = "the service ended before this trace was read"
 
 
 class Windows:
-    """Each window is noted on the tmpfs until its capture is spooled: a companion that dies leaves it to its heir."""
+    """Each window is noted on the tmpfs until its capture is spooled: a companion that dies leaves it to its heir.
+
+    ``unread`` hears of each window whose trace could not be read, and why.
+    """
 
     def __init__(
         self,
@@ -42,12 +45,14 @@ class Windows:
         drop: Callable[[str, int], None],
         *,
         send_raw: bool,
+        unread: Callable[[str], object] = lambda _detail: None,
         command: tuple[str, ...] = (sys.executable, "-m", "midwatch.companion.reader"),
     ) -> None:
         self._dir = trace_dir
         self._batcher = batcher
         self._drop = drop
         self._send_raw = send_raw
+        self._unread = unread
         self._command = command
         self._jobs: queue.Queue[tuple[Frame, Path] | None] = queue.Queue()
         self._lock = threading.Lock()
@@ -170,6 +175,7 @@ class Windows:
                 self._batcher.chunk(capture.capture_id, offset, file.read(CHUNK_BYTES), total)
 
     def _fail(self, frame: Frame, detail: str) -> None:
+        self._unread(detail)
         self._spool(replace(from_plain(Capture, frame["capture"]), state="failed", detail=detail))
 
     def _spool(self, capture: Capture) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from midwatch.detect.deadline import OWN, Deadline, baseline, deadline
+from midwatch.detect.deadline import OWN, baseline, deadline
 from midwatch.model.spike import Baseline
 from midwatch.requests.sketch import Sketch
 
 GENERATION = 5_000
 """Requests of one generation. Quantiles come from the present generation and the one before it."""
+_REFRESH = 500
 _MAX_SHAPES = 256
 _SHAPE_MEDIANS = 3.0
 _SHIFT_MEMORY = 100
@@ -55,8 +56,9 @@ class RouteDetector:
         self._before = Sketch()
         self._shapes: set[str] = set()
         self._overdue_share = 0.0
-        self._deadline: Deadline | None = None
-        self._refresh_at = 0
+        self._deadline = deadline(self._now, slo_ms)
+        self._refresh_after = 1
+        """Learnt requests until the deadline is worked out anew."""
 
     @property
     def warming_up(self) -> bool:
@@ -66,12 +68,12 @@ class RouteDetector:
     @property
     def limit_ns(self) -> int:
         """How long a request may take; 0 during warm-up."""
-        return 0 if self.warming_up else self._current().limit_ns
+        return 0 if self._warmup_left > 0 else self._deadline.limit_ns
 
     @property
     def rule(self) -> str:
         """Where the present deadline comes from, as in `Spike.rule`."""
-        return self._current().rule
+        return self._deadline.rule
 
     def baseline(self) -> Baseline:
         """Return what the route normally does."""
@@ -85,7 +87,7 @@ class RouteDetector:
             shape: `Workload.key` of its inputs, "" where unknown.
             in_window: whether it overlapped a window of ours.
         """
-        new_shape = shape != "" and self._is_new(shape)
+        new_shape = shape != "" and shape not in self._shapes and self._is_new(shape)
         if self._warmup_left > 0:
             self._warmup_left -= 1
             return _WARMUP
@@ -93,12 +95,12 @@ class RouteDetector:
             return _WINDOW
         if new_shape:
             return self._judge_new_shape(duration_ns)
-        limit = self._current()
-        overdue = duration_ns > limit.limit_ns
-        self._overdue_share += (overdue - self._overdue_share) / _SHIFT_MEMORY
-        if not overdue:
+        limit = self._deadline
+        if duration_ns <= limit.limit_ns:
+            self._overdue_share -= self._overdue_share / _SHIFT_MEMORY
             self._learn(duration_ns)
             return _NORMAL
+        self._overdue_share += (1.0 - self._overdue_share) / _SHIFT_MEMORY
         if self._overdue_share > _SHIFT_SHARE:
             self._start_over()
         return Judgement(Verdict.SPIKE, limit.rule, limit.limit_ns)
@@ -111,7 +113,7 @@ class RouteDetector:
         return _NEW_SHAPE
 
     def _is_new(self, shape: str) -> bool:
-        if shape in self._shapes or len(self._shapes) >= _MAX_SHAPES:
+        if len(self._shapes) >= _MAX_SHAPES:
             return False
         self._shapes.add(shape)
         return True
@@ -119,23 +121,27 @@ class RouteDetector:
     def _learn(self, duration_ns: int) -> None:
         if self._now.count >= GENERATION:
             self._before, self._now = self._now, Sketch()
+            self._refresh_after = 1
         self._now.add(duration_ns)
+        self._refresh_after -= 1
+        if self._refresh_after <= 0:
+            self._refresh()
 
     def _start_over(self) -> None:
         """Most of the last hundred were overdue: this is no spike any more but the route's new level."""
         self._now, self._before = Sketch(), Sketch()
         self._overdue_share = 0.0
-        self._deadline = None
+        self._refresh()
 
-    def _current(self) -> Deadline:
-        """Return the deadline; it is worked out anew after each tenth more of requests, at most a hundred."""
+    def _refresh(self) -> None:
+        """Work out the deadline. That takes longer than to judge a hundred requests, so it is done seldom: after each
+        tenth more of requests, at most `_REFRESH`.
+        """
         seen = self._now.count + self._before.count
-        if self._deadline is None or seen >= self._refresh_at or self._now.count == 1:
-            self._deadline = deadline(self._both(), self._slo_ms)
-            self._refresh_at = seen + max(1, min(100, seen // 10))
-            if seen < OWN:
-                self._refresh_at = min(self._refresh_at, OWN)
-        return self._deadline
+        self._deadline = deadline(self._both(), self._slo_ms)
+        self._refresh_after = max(1, min(_REFRESH, seen // 10))
+        if seen < OWN:
+            self._refresh_after = min(self._refresh_after, OWN - seen)
 
     def _both(self) -> Sketch:
         if self._before.count == 0:

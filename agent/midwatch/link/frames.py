@@ -1,7 +1,7 @@
 """One end of the socket between the agent and its companion: frames in, frames out, never waiting.
 
-A frame is a JSON object in one packet of a ``SOCK_SEQPACKET`` socket. What does not fit into a packet goes through a
-file in the trace directory.
+A frame is a JSON object in one packet of a ``SOCK_SEQPACKET`` socket; values in it may have been written already
+(`JsonText`). What does not fit into a packet goes through a file in the trace directory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import socket
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from midwatch.model.pieces import JsonText
 
 Frame = dict[str, Any]
 
@@ -41,7 +43,7 @@ class Channel:
     def send(self, frame: Frame) -> str:
         """Send one frame. Return "" or the reason for which it was dropped."""
         try:
-            packet = json.dumps(frame, separators=(",", ":")).encode()
+            packet = _encode(frame)
         except (TypeError, ValueError, RecursionError):
             return "link_unencodable"
         if len(packet) > MAX_FRAME_BYTES:
@@ -98,6 +100,14 @@ class Channel:
         if reason:
             _remove(path)
         return reason
+
+
+def _encode(frame: Frame) -> bytes:
+    fields = (
+        f"{json.dumps(name)}:{value.text if type(value) is JsonText else json.dumps(value, separators=(',', ':'))}"
+        for name, value in frame.items()
+    )
+    return f"{{{','.join(fields)}}}".encode()
 
 
 def _decode(packet: bytes) -> Frame | None:

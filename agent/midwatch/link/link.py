@@ -32,12 +32,15 @@ from midwatch.model.plain import to_plain
 from midwatch.model.resource import Resource
 from midwatch.model.settings import CompanionSettings
 from midwatch.model.status import Part
+from midwatch.shortage import remedy
 
 Spawn = Callable[[int, bytes, str], "subprocess.Popen[bytes]"]
 
 _SOCKET_BYTES = 1 << 20
 """Asked for; the kernel gives what ``net.core.wmem_max`` allows, 208 KiB by default."""
 _END_GRACE_S = 0.5
+_AGAIN_NS = 10_000_000_000
+"""Folders get room, and processes descriptors, again: what could not be made is tried anew after so long."""
 
 
 class Link:
@@ -61,6 +64,8 @@ class Link:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._off = "not started"
+        self._again_ns = 0
+        """When to try again what could not be made; 0 where there is nothing to try."""
         self._child = Child(clock, self._execute)
         self._ours: Channel | None = None
         self._theirs: socket.socket | None = None
@@ -99,10 +104,12 @@ class Link:
                 place = f": {error.filename}" if error.filename else ""
                 self._off = (
                     f"the trace folder or the companion's socket could not be made ({error.strerror}{place}); "
-                    "nothing is sent: set MIDWATCH_TRACE_DIR to a folder that can be written"
+                    f"nothing is sent: {remedy(error, 'set MIDWATCH_TRACE_DIR to a folder that can be written')}"
                 )
+                self._again_ns = self._clock.perf_ns() + _AGAIN_NS
                 self._close()
                 return
+            self._again_ns = 0
         self._child.start()
 
     def send(self, frame: dict[str, Any]) -> bool:
@@ -140,7 +147,12 @@ class Link:
 
     def tick(self) -> bool:
         """Look after the companion, about once a second. Return whether a new one was started."""
-        if self._elsewhere() or self._off:
+        if self._elsewhere():
+            return False
+        if self._again_ns and self._clock.perf_ns() >= self._again_ns:
+            self.start()
+            return not self._off
+        if self._off:
             return False
         started = self._child.tick()
         if started:
@@ -182,6 +194,7 @@ class Link:
             if self._ours is not None:
                 self._ours.send({"t": "bye"})
             self._off = self._off or "stopped"
+            self._again_ns = 0
             self._connected = False
         self._child.end(_END_GRACE_S)
         with self._lock:

@@ -12,15 +12,31 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+_SCALARS = frozenset({bool, float, int, str, type(None)})
+_names: dict[type, tuple[str, ...]] = {}
+
+
 def to_plain(value: Any) -> Any:
     """Return ``value`` as dictionaries, lists and scalars that `json` can write. Fields keep their order."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is tuple or kind is list:
+        return [item if type(item) in _SCALARS else to_plain(item) for item in value]
+    names = field_names(kind)
+    if names:
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
-    return value
+    return [to_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields in their order; empty for any other class."""
+    names = _names.get(cls)
+    if names is None:
+        names = _names[cls] = tuple(field.name for field in fields(cls)) if is_dataclass(cls) else ()
+    return names
 
 
 @cache

@@ -35,6 +35,8 @@ class AgentStatus:
     parts: tuple[Part, ...] = ()
     drops: tuple[tuple[str, int], ...] = ()
     guarded_errors: tuple[tuple[str, int], ...] = ()
+    windows_failed: int = 0
+    """Windows that came to nothing: they could not be opened, or their trace not be written or read."""
 
 
 @dataclass(frozen=True, slots=True)

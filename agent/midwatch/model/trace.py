@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from midwatch.model.site import Site
+from midwatch.model.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,8 @@ class GcFacts:
     explicit: bool = False
     thread_id: int = 0
     site: Site | None = None
+    starts_ms: tuple[float, ...] = ()
+    """Where to look: the start of at most eight of them, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +257,8 @@ class LockFacts:
     waiter: Site | None = None
     holder: Site | None = None
     holder_thread: str = ""
+    starts_ms: tuple[float, ...] = ()
+    """Where to look: the start of at most eight of them, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +280,30 @@ class CompileFacts:
     total_ms: float
     requests_affected: int
     site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFacts:
+    """Where a part of the usual requests' time went, where no device is used.
+
+    ``what`` is one of ``ops`` (operators), ``gc``, ``lock``, ``compile``, ``queued`` (the thread that runs the model
+    worked for other requests), ``blocked``, ``python``, ``glue`` (Python between operators, the framework's or the
+    service's own: samples cannot tell, since the interpreter lets them look where an operator begins), ``idle`` (the
+    thread waited for work, an event or another thread), ``held`` (no sample could be taken: the interpreter, or the
+    processors, were taken) and ``unknown``.
+    """
+
+    what: str
+    share: float
+    """Of the requests' time, 0 to 1."""
+    per_request_ms: float
+    samples: int = 0
+    """Stack samples that found it so, and from whose share of all it is estimated; 0 for what was recorded exactly."""
+    thread: str = ""
+    """Name of the thread that runs the model, where it is that one, and not the request's own."""
+    site: Site | None = None
+    requests: int = 0
+    """How many of the requests had some of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,3 +350,7 @@ class TraceSummary:
     compiles: tuple[CompileFacts, ...] = ()
     ops: tuple[OpFacts, ...] = ()
     timeline: Timeline = Timeline()
+    time: tuple[TimeFacts, ...] = ()
+    """Where the time of the usual requests went, the twelve largest parts first; empty where a device is used."""
+    workload: Workload = Workload()
+    """What most of the usual requests worked on, as far as the agent's tracks in the trace say."""

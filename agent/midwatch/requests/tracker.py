@@ -228,9 +228,10 @@ class Tracker:
     def in_flight(self) -> list[Mark]:
         """Return a snapshot of the requests in flight."""
         for _ in range(8):
-            # A RuntimeError: it changed size, since somebody began or ended meanwhile.
-            with contextlib.suppress(RuntimeError):
+            try:
                 return list(self._open.values())
+            except RuntimeError:  # noqa: PERF203 - it changed size, since somebody began or ended meanwhile
+                continue
         return []
 
     def overdue(self) -> bool:

@@ -1,4 +1,4 @@
-"""What all sensors share: a state, and the rule that one which breaks goes off alone."""
+"""What all sensors share: a state, and the rule that one which breaks goes off alone, and comes back when it can."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Callable
 
 from midwatch.guard import guard
 from midwatch.model.status import Part
+from midwatch.shortage import REMEDY, no_descriptor_left
 
 _PATIENCE = 3
 """Looks in a row that may fail before a sensor is switched off."""
+_REST_NS = 10_000_000_000
+_LONGEST_REST_NS = 600_000_000_000
+"""A sensor that went off tries again after ten seconds, and after each try in vain it waits twice as long, up to this:
+descriptors are free again, a driver is back, a package has been installed."""
 
 
 class Unavailable(Exception):  # noqa: N818 - it is no error
@@ -28,24 +33,33 @@ class Sensor:
         self._state = "off"
         self._detail = "not started"
         self._failures = 0
+        self._rest_ns = _REST_NS
+        self._again_ns = 0
+        """When to try again, 0 until the first tick after it went off."""
 
     def start(self) -> None:
         """Switch on, unless what it needs is missing."""
         if self._state == "on":
             return
-        self._state, self._detail, self._failures = "on", "", 0
+        self._state, self._detail, self._failures, self._rest_ns = "on", "", 0, _REST_NS
         self._attempt(self._open, patience=1)
 
     def stop(self) -> None:
         """Switch off. What was seen can still be asked for."""
-        if self._state == "on":
-            self._state, self._detail = "off", "stopped"
+        before, self._state, self._detail = self._state, "off", "stopped"
+        if before == "on":
             guard.call(f"sensor.{self.name}.stop", self._close, default=None)
 
     def tick(self, now_ns: int) -> None:
-        """Look, where it is on; ``now_ns`` is `Clock.perf_ns`."""
+        """Look, where it is on, and try again from time to time where it went off; ``now_ns`` is `Clock.perf_ns`."""
         if self._state == "on":
             self._attempt(self._look, now_ns, patience=_PATIENCE)
+        elif self._state != "off":
+            if not self._again_ns:
+                self._again_ns = now_ns + self._rest_ns
+                self._rest_ns = min(2 * self._rest_ns, _LONGEST_REST_NS)
+            elif now_ns >= self._again_ns:
+                self._attempt(self._reopen, now_ns, patience=1)
 
     def status(self) -> Part:
         """Return the state, with the reason in one line where it is not on."""
@@ -60,6 +74,11 @@ class Sensor:
     def _close(self) -> None:
         """Give back what `_open` took. Also called after a failure."""
 
+    def _reopen(self, now_ns: int) -> None:
+        self._open()
+        self._look(now_ns)
+        self._state, self._detail = "on", ""
+
     def _attempt(self, work: Callable[..., None], *args: int, patience: int) -> None:
         try:
             work(*args)
@@ -67,11 +86,16 @@ class Sensor:
         except Unavailable as reason:
             self._give_up("unavailable", str(reason))
         except Exception as error:
-            guard.failed(f"sensor.{self.name}", error)
+            if no_descriptor_left(error):
+                self._give_up("unavailable", f"it could open no file: {REMEDY}; it tries again by itself")
+                return
+            detail = f"switched itself off after {type(error).__name__}: {error}"[:200]
+            if detail != self._detail:  # a try in vain tells nothing new
+                guard.failed(f"sensor.{self.name}", error)
             self._failures += 1
             if self._failures >= patience:
-                self._give_up("failed", f"switched itself off after {type(error).__name__}: {error}"[:200])
+                self._give_up("failed", detail)
 
     def _give_up(self, state: str, detail: str) -> None:
-        self._state, self._detail = state, detail
+        self._state, self._detail, self._again_ns, self._failures = state, detail, 0, 0
         guard.call(f"sensor.{self.name}.close", self._close, default=None)

@@ -5,6 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from midwatch.sensors.files import read_small
+from midwatch.shortage import no_descriptor_left
+
+_QUOTA_EVERY = 10
+"""Readings until the quota is asked for again: it changes with the container's size, if ever."""
+
 
 class CgroupCpu(NamedTuple):
     """``quota`` in cores, 0.0 where unlimited; ``throttled_ns`` since the group was made."""
@@ -22,21 +28,28 @@ class Cgroup:
     """
 
     def __init__(self, memberships: str, root: Path = Path("/sys/fs/cgroup")) -> None:
-        self._folder: Path | None = None
+        self._folder = ""
         self._v2 = True
-        best = 0.0
-        for folder, v2 in _folders(memberships, root):
+        self._quota = 0.0
+        self._reads = 0
+        for path, v2 in _folders(memberships, root):
+            folder = str(path)
             quota = _quota(folder, v2=v2)
-            if self._folder is None or (quota and (not best or quota < best)):
-                self._folder, self._v2, best = folder, v2, quota
+            if not self._folder or (quota and (not self._quota or quota < self._quota)):
+                self._folder, self._v2, self._quota = folder, v2, quota
 
     def read(self) -> CgroupCpu:
-        """Return the quota and the throttled time now."""
-        if self._folder is None:
+        """Return the throttled time now, and the quota. Raises `OSError` where no descriptor is left to ask with."""
+        if not self._folder:
             return CgroupCpu()
-        stat = dict(line.split() for line in _text(self._folder / "cpu.stat").splitlines() if line.count(" ") == 1)
-        throttled_ns = int(stat.get("throttled_usec", 0)) * 1000 if self._v2 else int(stat.get("throttled_time", 0))
-        return CgroupCpu(_quota(self._folder, v2=self._v2), throttled_ns)
+        self._reads += 1
+        if self._reads % _QUOTA_EVERY == 0:
+            self._quota = _quota(self._folder, v2=self._v2)
+        stat = _text(f"{self._folder}/cpu.stat")
+        if not stat:
+            return CgroupCpu()
+        throttled = stat.partition("throttled_usec " if self._v2 else "throttled_time ")[2].split(maxsplit=1)
+        return CgroupCpu(self._quota, int(throttled[0]) * (1000 if self._v2 else 1) if throttled else 0)
 
 
 def _folders(memberships: str, root: Path) -> list[tuple[Path, bool]]:
@@ -59,18 +72,21 @@ def _folders(memberships: str, root: Path) -> list[tuple[Path, bool]]:
     return found
 
 
-def _quota(folder: Path, *, v2: bool) -> float:
+def _quota(folder: str, *, v2: bool) -> float:
     if v2:
-        limit, _, period = _text(folder / "cpu.max").strip().partition(" ")
+        limit, _, period = _text(f"{folder}/cpu.max").strip().partition(" ")
     else:
-        limit, period = (_text(folder / f"cpu.cfs_{which}_us").strip() for which in ("quota", "period"))
+        limit, period = (_text(f"{folder}/cpu.cfs_{which}_us").strip() for which in ("quota", "period"))
     if not (limit.isdigit() and period.isdigit() and int(period)):
         return 0.0
     return int(limit) / int(period)
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text()
-    except OSError:
+        return read_small(path)
+    except OSError as error:
+        # Nothing read is not nothing throttled: the next difference would be all that ever was.
+        if no_descriptor_left(error):
+            raise
         return ""

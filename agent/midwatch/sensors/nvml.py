@@ -19,6 +19,7 @@ from midwatch.sensors.base import Sensor, Unavailable
 from midwatch.sensors.cuda import CudaDevice, used_devices
 from midwatch.sensors.nvmlmap import NvmlDevice, map_devices
 from midwatch.sensors.readings import Readings
+from midwatch.shortage import no_descriptor_left
 
 _MAX_KEPT = 600
 _SLOW_NS = 1_000_000_000
@@ -177,7 +178,7 @@ class NvmlSensor(Sensor):
 
     def _close(self) -> None:
         nvml, self._nvml = self._nvml, None
-        self._mapped, self._found = (), ()
+        self._mapped, self._found, self._next_map_ns = (), (), 0
         if nvml is not None:
             nvml.nvmlShutdown()
 
@@ -190,6 +191,8 @@ def _look_for(library: str) -> None:
     try:
         ctypes.CDLL(library)
     except OSError as error:
+        if no_descriptor_left(error):
+            raise
         raise Unavailable(f"This machine has no NVML ({library} was not found).") from error
 
 

@@ -13,10 +13,12 @@ from midwatch.model.samples import HostSample
 from midwatch.sensors.allocator import AllocatorCounts
 from midwatch.sensors.base import Sensor, Unavailable
 from midwatch.sensors.cgroup import Cgroup, CgroupCpu
+from midwatch.sensors.files import read_small
 from midwatch.sensors.readings import Readings
 
 _MAX_KEPT = 120
 _PROC = Path("/proc/self")
+_STAT = f"{_PROC}/stat"
 
 
 class _Totals(NamedTuple):
@@ -59,17 +61,17 @@ class ProcessSensor(Sensor):
     def _open(self) -> None:
         try:
             self._cgroup = Cgroup((_PROC / "cgroup").read_text())
-        except OSError as error:
+        except (FileNotFoundError, PermissionError) as error:
             raise Unavailable(f"/proc cannot be read here ({error.strerror}).") from error
         self._before = self._totals(self._clock.perf_ns())
 
     def _look(self, now_ns: int) -> None:
         now, before = self._totals(now_ns), self._before
+        # Behind the name, which may hold anything, in brackets: state is field 3, threads 20, pages in memory 24.
+        stat = read_small(_STAT).rpartition(")")[2].split()
         self._before = now
         if before is None or now.at_ns <= before.at_ns:
             return
-        # Behind the name, which may hold anything, in brackets: state is field 3, threads 20, pages in memory 24.
-        stat = (_PROC / "stat").read_text().rpartition(")")[2].split()
         allocator = self._allocator()
         sample = HostSample(
             unix_ns=self._clock.to_unix(now_ns),

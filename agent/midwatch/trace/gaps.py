@@ -25,6 +25,9 @@ _SMALLEST_NS = 50_000
 _CALLS = frozenset({"blocked", "lock"})
 """Reasons for which the call matters as much as the function that makes it."""
 _MOST = 40
+_COMMON = 3
+_ALIKE = 4
+"""Times as long as another: what made one stretch far longer than its likes is not what they have in common."""
 
 Recover = Callable[[dict[int, list[Cut]]], float]
 """What the requests would gain without these stretches of host work: the median, in milliseconds."""
@@ -58,6 +61,11 @@ class Piece:
     def idle(self) -> int:
         """Nanoseconds of it for which the work stood still."""
         return round(self.stretch.idle * self.length / self.stretch.length)
+
+    @property
+    def event(self) -> tuple[int, int]:
+        """What requests that share a unit have in common: thread and time."""
+        return self.stretch.part.thread_id, self.until
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -171,46 +179,50 @@ def _by_function(votes: list[Vote]) -> list[Vote]:
 
 
 def adopt(pieces: list[Piece]) -> list[Piece]:
-    """Give what nobody saw the reason of its likes: stretches between the same work in other requests.
+    """Give what nobody saw the reason of its likes: stretches of like length between the same work in other requests.
 
     Where none of them was seen either, but the interpreter was held throughout, it was held by what they have in common
-    at their ends.
+    at their ends; of one or two alone nothing is common but chance.
     """
-    seen: dict[tuple[int, int], Counter[tuple[str, Site | None]]] = defaultdict(Counter)
-    ends: dict[tuple[int, int], list[tuple[tuple[Site, ...], int]]] = defaultdict(list)
+    seen: dict[tuple[int, int], list[Piece]] = defaultdict(list)
+    ends: dict[tuple[int, int], dict[tuple[int, int], tuple[tuple[Site, ...], int]]] = defaultdict(dict)
     for piece in pieces:
         if piece.site is not None and max(piece.stretch.around) >= 0:
-            seen[piece.stretch.around][piece.host, piece.site] += piece.length
+            seen[piece.stretch.around].append(piece)
         if piece.late:
-            ends[piece.stretch.around].append((piece.late, piece.length))
+            ends[piece.stretch.around][piece.event] = (piece.late, piece.length)
     return [_adopted(piece, seen, ends) for piece in pieces]
 
 
 def _adopted(
     piece: Piece,
-    seen: Mapping[tuple[int, int], Counter[tuple[str, Site | None]]],
-    ends: Mapping[tuple[int, int], list[tuple[tuple[Site, ...], int]]],
+    seen: Mapping[tuple[int, int], list[Piece]],
+    ends: Mapping[tuple[int, int], Mapping[tuple[int, int], tuple[tuple[Site, ...], int]]],
 ) -> Piece:
     if piece.host != "unknown" or piece.site is not None:
         return piece
     around = piece.stretch.around
-    if around in seen:
-        host, site = seen[around].most_common(1)[0][0]
+    likes: Counter[tuple[str, Site | None]] = Counter()
+    for other in seen.get(around, ()):
+        if other.length <= _ALIKE * piece.length and piece.length <= _ALIKE * other.length:
+            likes[other.host, other.site] += other.length
+    if likes:
+        host, site = likes.most_common(1)[0][0]
         return replace(piece, host=host, site=site)
-    held = common(ends[around]) if piece.late else None
+    held = common([*ends[around].values()]) if piece.late and len(ends[around]) >= _COMMON else None
     return piece if held is None else replace(piece, host="python", site=replace(held, exact=False, callee=""))
 
 
-def gap_facts(pieces: list[Piece], recover: Recover) -> tuple[GapFacts, ...]:
+def gap_facts(scene: Scene, pieces: list[Piece], recover: Recover) -> tuple[GapFacts, ...]:
     """Group pieces by site, the costliest first."""
     groups: dict[tuple[object, ...], list[Piece]] = defaultdict(list)
     for piece in pieces:
         groups[piece.key].append(piece)
     costly = sorted(groups.values(), key=lambda group: -sum(p.idle for p in group))
-    return tuple(_fact(group, recover) for group in costly[:_MOST])
+    return tuple(_fact(scene, group, recover) for group in costly[:_MOST])
 
 
-def _fact(group: list[Piece], recover: Recover) -> GapFacts:
+def _fact(scene: Scene, group: list[Piece], recover: Recover) -> GapFacts:
     per_request: dict[int, int] = defaultdict(int)
     once: dict[tuple[int, int], Piece] = {}
     """Requests that share a unit share its gaps; each is counted once."""
@@ -218,9 +230,8 @@ def _fact(group: list[Piece], recover: Recover) -> GapFacts:
     lines: dict[Site | None, int] = defaultdict(int)
     for piece in group:
         per_request[piece.stretch.request] += piece.idle
-        key = (piece.stretch.part.thread_id, piece.until)
-        if key not in once or once[key].idle < piece.idle:
-            once[key] = piece
+        if piece.event not in once or once[piece.event].idle < piece.idle:
+            once[piece.event] = piece
         cuts[piece.stretch.request].append((piece.start, piece.start + piece.length))
         lines[piece.site] += piece.length
     longest = sorted(once.values(), key=lambda p: -p.idle)
@@ -236,6 +247,6 @@ def _fact(group: list[Piece], recover: Recover) -> GapFacts:
         device=group[0].stretch.device,
         thread_id=longest[0].stretch.part.thread_id,
         site=site,
-        starts_ms=tuple(round(p.start / 1e6, 3) for p in longest[:8]),
+        starts_ms=tuple(scene.ms(p.start) for p in longest[:8]),
         callee=site.callee if site is not None else "",
     )

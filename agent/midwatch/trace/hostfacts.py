@@ -66,9 +66,12 @@ def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:
         end = start + lock.duration_ns
         waiter, holder = site_of(lock.waiter, how="sample"), site_of(lock.holder, how="sample")
         key: tuple[object, ...] = (lock.lock, waiter and (waiter.file, waiter.function))
-        for request in _waiting(scene, lock.thread_id, start, end):
+        waiting = _waiting(scene, lock.thread_id, start, end)
+        for request in waiting:
             held[key][request.index] += min(end, request.end) - max(start, request.start)
-        if key in held:
+        if waiting:
+            # A wait begins where it was not seen yet, which may be before the request.
+            start = max(start, min(request.start for request in waiting))
             groups[key].append((start, end, waiter, holder, lock.holder_thread_name))
     facts = []
     for key, waits in groups.items():
@@ -85,6 +88,7 @@ def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:
                 waiter=sites.most_common(1)[0][0] if sites else None,
                 holder=holder,
                 holder_thread=thread,
+                starts_ms=tuple(scene.ms(w[0]) for w in sorted(waits, key=lambda w: w[0] - w[1])[:8]),
             ),
         )
     return tuple(sorted(facts, key=lambda f: -f.total_ms)[:_MOST_LOCKS])

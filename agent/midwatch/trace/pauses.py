@@ -100,6 +100,11 @@ def gc_facts(scene: Scene, pauses: list[Pause]) -> tuple[GcFacts, ...]:
                 explicit=first.explicit,
                 thread_id=first.thread_id,
                 site=first.site,
+                starts_ms=_starts(scene, counted),
             ),
         )
     return tuple(sorted(facts, key=lambda f: -f.total_ms))
+
+
+def _starts(scene: Scene, pauses: list[Pause]) -> tuple[float, ...]:
+    return tuple(scene.ms(p.start) for p in sorted(pauses, key=lambda p: p.start - p.end)[:8])

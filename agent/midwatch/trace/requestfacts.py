@@ -69,7 +69,7 @@ def _fact(
     ).total
     return RequestFacts(
         route=request.route,
-        start_ms=request.start / 1e6,
+        start_ms=scene.ms(request.start),
         wall_ms=request.wall / 1e6,
         thread_id=request.thread_id,
         host_busy_ms=max(0, worked - waited - blocked) / 1e6,
@@ -82,7 +82,7 @@ def _fact(
         copies=len(copies),
         copy_bytes=int(np.maximum(device.size[copies], 0).sum()),
         gc_ms=sum(max(0, min(p.end, request.end) - max(p.start, request.start)) for p in pauses) / 1e6,
-        op_ms=_operators(scene, request) / 1e6,
+        op_ms=scene.operators(request).total / 1e6,
         workload=request.workload,
         slowest=is_slowest,
         shared=request.shared,
@@ -91,14 +91,3 @@ def _fact(
 
 def _busy(scene: Scene, request: RequestSpan) -> int:
     return scene.busy.inside(request.start, request.end)
-
-
-def _operators(scene: Scene, request: RequestSpan) -> int:
-    ops = scene.trace.ops
-    starts, ends = [], []
-    for part in request.parts:
-        first, last = np.searchsorted(ops.start, [part.start, part.end], side="left").tolist()
-        mine = first + np.flatnonzero(np.isin(ops.lane[first:last], part.lanes))
-        starts.append(ops.start[mine])
-        ends.append(np.minimum(ops.end[mine], part.end))
-    return Cover.union(np.concatenate(starts), np.concatenate(ends)).total if starts else 0

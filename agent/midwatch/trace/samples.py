@@ -20,6 +20,9 @@ _TAKES_WORK = frozenset({"get"})
 """Calls of a queue written in C, which leave no frame of their own while a worker waits for its next job."""
 _FAR_NS = 86_400_000_000_000
 """A day: no sample stands so far from its trace, nor for so long."""
+_HANDS_OVER = frozenset({"put"})
+"""A queue written in C never makes who puts wait, nor is an event loop slow to be woken: what is waited for there is
+the interpreter."""
 EDGE_NS = 40_000
 """So near to the end of a pause the call that ends it has begun already, and has let the sampler through."""
 
@@ -33,6 +36,8 @@ class Seen:
     """``python``, ``ops``, ``blocked``, ``lock``, ``unknown`` or ``idle`` (an event loop or a worker without work)."""
     chain: tuple[Site, ...] = ()
     """All frames of the service's own, the innermost first."""
+    rests: Site | None = None
+    """Where an idle thread waits, in the service's own code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +125,14 @@ def _seen(frames: tuple[Frame, ...], operators: AbstractSet[str]) -> Seen:
     own = own_frames(frames)
     chain = tuple(_site(frame, "sample") for _, frame in own)
     if not frames or is_idle(frames) or (own and own[0][0] == 0 and frames[0].callee in _TAKES_WORK):
-        return Seen(None, "idle")
+        return Seen(None, "idle", rests=chain[0] if chain else None)
     if not chain:
         return Seen(None, "python")
     inner = frames[0]
     if inner.module.partition(".")[0] == "torch" or chain[0].callee in operators:
         return Seen(chain[0], "ops", chain)
-    if inner.function.endswith("._write_to_self"):
-        return Seen(chain[0], "unknown", chain)  # waking an event loop takes no time: it waits for the interpreter
+    if inner.function.endswith("._write_to_self") or (own[0][0] == 0 and inner.callee in _HANDS_OVER):
+        return Seen(chain[0], "unknown", chain)
     for kind, known in (("lock", LOCKING), ("blocked", BLOCKING)):
         if inner.callee in known or chain[0].callee in known:
             return Seen(chain[0], kind, chain)

@@ -12,7 +12,7 @@ from midwatch.trace.intervals import NONE, Cover, Ints, distinct
 from midwatch.trace.links import Links, link
 from midwatch.trace.load import Trace
 from midwatch.trace.sites import Sites
-from midwatch.trace.spans import RequestSpan, Spans, find_spans
+from midwatch.trace.spans import Part, RequestSpan, Spans, find_spans
 from midwatch.trace.threads import Threads, map_threads
 
 
@@ -36,6 +36,10 @@ class Scene:
         """True where work of a device was recorded."""
         return len(self.trace.device) > 0
 
+    def ms(self, time: int) -> float:
+        """Milliseconds from the start of the window to a time of the trace."""
+        return (time - self.window[0]) / 1e6
+
     @property
     def device_expected(self) -> bool:
         """True where the host launched work, recorded or not."""
@@ -57,15 +61,33 @@ class Scene:
     def main(self) -> tuple[RequestSpan, ...]:
         """The fair requests of the route that most time goes to, of those that use the device where some do.
 
-        A median over the requests of several routes says nothing of any of them.
+        Where none does it is the route that most time of operators goes to, of those with operators where some have
+        any. A median over the requests of several routes says nothing of any of them.
         """
         fair = self.spans.fair
-        launching = tuple(r for r in fair if bool(self.links.launches[self.runtime_of(r)].any()))
+        weights = {r.index: r.wall for r in fair if bool(self.links.launches[self.runtime_of(r)].any())}
+        weights = weights or {r.index: ops for r in fair if (ops := self.operators(r).total)}
+        weights = weights or {r.index: r.wall for r in fair}
         spent: Counter[str] = Counter()
-        for request in launching or fair:
-            spent[request.route] += request.wall
+        for request in fair:
+            spent[request.route] += weights.get(request.index, 0)
         route = max(spent, key=lambda route: spent[route], default="")
-        return tuple(r for r in launching or fair if r.route == route)
+        return tuple(r for r in fair if r.route == route and r.index in weights)
+
+    def operators(self, request: RequestSpan) -> Cover:
+        """When operators ran on the request's threads while they worked for it."""
+        covers = [self.operators_of(part) for part in request.parts]
+        return Cover.union(
+            np.concatenate([NONE, *(cover.starts for cover in covers)]),
+            np.concatenate([NONE, *(cover.ends for cover in covers)]),
+        )
+
+    def operators_of(self, part: Part) -> Cover:
+        """When operators ran on one thread while it worked for a request."""
+        ops = self.trace.ops
+        first, last = np.searchsorted(ops.start, [part.start, part.end], side="left").tolist()
+        mine = first + np.flatnonzero(np.isin(ops.lane[first:last], part.lanes))
+        return Cover.union(ops.start[mine], np.minimum(ops.end[mine], part.end))
 
     @cached_property
     def sync_by_link(self) -> Ints:

@@ -124,7 +124,7 @@ def host_stretches(scene: Scene, request: RequestSpan) -> list[Stretch]:
     found = []
     for part in request.parts:
         if part.is_unit or not len(units.starts):
-            covered = _operators(scene, part)
+            covered = scene.operators_of(part)
             holes = covered.holes(part.start, part.end)
         else:
             holes = units.holes(part.start, part.end)
@@ -149,10 +149,3 @@ def _operator_before(scene: Scene, part: Part, time: int) -> int:
     first, last = np.searchsorted(ops.start, [part.start, time], side="left").tolist()
     names = ops.name[first:last][np.isin(ops.lane[first:last], part.lanes)]
     return int(names[-1]) if len(names) else -1
-
-
-def _operators(scene: Scene, part: Part) -> Cover:
-    ops = scene.trace.ops
-    first, last = np.searchsorted(ops.start, [part.start, part.end], side="left").tolist()
-    mine = first + np.flatnonzero(np.isin(ops.lane[first:last], part.lanes))
-    return Cover.union(ops.start[mine], np.minimum(ops.end[mine], part.end))

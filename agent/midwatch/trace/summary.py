@@ -24,10 +24,12 @@ from midwatch.trace.requestfacts import request_facts
 from midwatch.trace.scene import Scene, build_scene
 from midwatch.trace.source import Progress
 from midwatch.trace.stretches import device_stretches, host_stretches
+from midwatch.trace.timefacts import time_facts
 from midwatch.trace.timeline import timeline
 from midwatch.trace.waitfacts import wait_facts
 from midwatch.trace.waits import Wait, find_waits
 from midwatch.trace.waitsites import locate
+from midwatch.trace.workloads import workload_of
 
 _KNOWN_REQUESTS = 20
 _PLANNED = 256
@@ -97,7 +99,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
         requests=request_facts(scene, waits, pauses, _blocked(pieces)),
         request_p50_ms=p50,
         waits=wait_facts(scene, locate(scene, waits), gains.without_waits),
-        gaps=gap_facts(pieces, gains.without_host),
+        gaps=gap_facts(scene, pieces, gains.without_host),
         kernels=kernel_facts(scene),
         launch=launch_facts(scene, launched, waits, at_once, left),
         copies=copy_facts(scene),
@@ -107,6 +109,8 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
         compiles=compile_facts(scene),
         ops=op_facts(scene),
         timeline=timeline(scene, slowest, waits),
+        time=time_facts(scene, pauses),
+        workload=workload_of(scene),
     )
 
 

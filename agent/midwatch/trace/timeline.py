@@ -39,7 +39,7 @@ def timeline(scene: Scene, request: RequestSpan | None, waits: list[Wait]) -> Ti
         if len(around.starts):
             lanes.insert(0, Lane("unit", "request", _cells(around, start, end)))
     return Timeline(
-        start / 1e6,
+        scene.ms(start),
         (end - start) / 1e6,
         tuple(lane for lane in lanes if lane.kind in {"host", "device"} or any(lane.cells)),
     )

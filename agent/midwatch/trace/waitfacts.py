@@ -60,6 +60,6 @@ def _fact(
         copy_bytes=sum(w.bytes for w in longest),
         thread_id=scene.threads.native.get(longest[0].lane, 0),
         site=site,
-        starts_ms=tuple(round(w.start / 1e6, 3) for w in longest[:8]),
+        starts_ms=tuple(scene.ms(w.start) for w in longest[:8]),
         launches_after=statistics.median(w.launches_after for w in longest if w.followed) if followed else 0.0,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby, takewhile
 from typing import NamedTuple
 
 from midwatch.clock import Clock
 from midwatch.drops import drops
+from midwatch.manners import GiveWay
 from midwatch.model.samples import LockWait, StackSample
 from midwatch.model.tracks import ThreadName
 from midwatch.watch.protocols import InFlight
@@ -88,59 +89,73 @@ class Looks:
         At most 64, and 32 of other threads. A thread that runs units works for the request only while the request's
         own thread waits. A late look counts for other threads even where it came after the end: it was due before.
         """
+        give_way = GiveWay(self._clock)
         own, start_ns = request.thread_ident, request.start_ns
         until_ns = self._until_ns.get(request.request_id, 0)
-        looks = [look for look in snapshot(lambda: list(self._looks)) if look.stack and look.at_ns > start_ns]
+        looks = self._since(start_ns)
         waiting = {look.at_ns for look in looks if look.ident == own and look.stack[0].idle}
-        near: list[StackSample] = []
-        beside: list[StackSample] = []
+        near: list[_Seen] = []
+        beside: list[_Seen] = []
         for look in looks:
+            give_way()
             at_ns, since_ns = min(look.at_ns, end_ns), max(look.before_ns, start_ns)
             timely = look.at_ns <= until_ns
             if look.ident == own:
                 if timely:
-                    near.append(self._sample(look, "request", at_ns - since_ns, request))
+                    near.append(_Seen(look, "request", at_ns - since_ns, look.late_ns))
             elif timely and look.unit and (request.is_async or look.at_ns in waiting):
-                near.append(self._sample(look, "unit", at_ns - since_ns, request))
+                near.append(_Seen(look, "unit", at_ns - since_ns, look.late_ns))
             elif look.at_ns - look.late_ns < end_ns and at_ns > since_ns:
-                beside.append(self._sample(look, "other", at_ns - since_ns, request))
+                beside.append(_Seen(look, "other", at_ns - since_ns, look.late_ns))
+        idents = frozenset({own} | {seen.look.ident for seen in near})
         chosen = _condense(near, _MAX_SAMPLES) + _condense(beside, _MAX_OTHERS)
-        idents = frozenset({own} | {sample.thread_ident for sample in near})
-        return tuple(sorted(chosen, key=lambda sample: sample.unix_ns)), idents
+        chosen.sort(key=lambda seen: seen.look.at_ns)
+        return tuple([self._sample(seen, request, give_way) for seen in chosen]), idents
 
-    def _sample(self, look: Look, role: str, weight_ns: int, request: InFlight) -> StackSample:
+    def _since(self, start_ns: int) -> list[Look]:
+        """Return the looks that found something after ``start_ns``, the oldest first."""
+        recent = takewhile(lambda look: look.at_ns > start_ns, reversed(snapshot(lambda: list(self._looks))))
+        return [look for look in recent if look.stack][::-1]
+
+    def _sample(self, seen: _Seen, request: InFlight, give_way: Callable[[], None]) -> StackSample:
+        look = seen.look
         thread = self._threads.get(look.ident) or ThreadName(0, look.ident, "")
         return StackSample(
             unix_ns=self._clock.to_unix(look.at_ns),
             thread_id=thread.native_id,
             thread_ident=look.ident,
             thread_name=thread.name,
-            role=role,
-            frames=self._stacks.frames(look.stack),
-            weight_ns=weight_ns,
-            late_ns=look.late_ns,
+            role=seen.role,
+            frames=self._stacks.frames(look.stack, give_way),
+            weight_ns=seen.weight_ns,
+            late_ns=seen.late_ns,
             request_id=request.request_id,
         )
 
 
-def _condense(samples: list[StackSample], limit: int) -> list[StackSample]:
-    """Return at most ``limit`` samples: looks at one unchanged stack become one, then the lightest are left out."""
-    if len(samples) <= limit:
-        return samples
-    merged: list[StackSample] = []
-    by_thread = sorted(samples, key=lambda sample: (sample.thread_ident, sample.unix_ns))
-    for _, group in groupby(by_thread, key=lambda sample: (sample.thread_ident, sample.frames)):
-        merged.append(_merge(group))
-    heaviest = sorted(merged, key=lambda sample: sample.weight_ns, reverse=True)
+class _Seen(NamedTuple):
+    """A look as a part of one request; not yet named, which is the dear part."""
+
+    look: Look
+    role: str
+    weight_ns: int
+    late_ns: int
+
+
+def _condense(all_seen: list[_Seen], limit: int) -> list[_Seen]:
+    """Return at most ``limit``: looks at one unchanged stack become one, then the lightest are left out."""
+    if len(all_seen) <= limit:
+        return all_seen
+    by_thread = sorted(all_seen, key=lambda seen: (seen.look.ident, seen.look.at_ns))
+    merged = [
+        _merge(list(group)) for _, group in groupby(by_thread, key=lambda seen: (seen.look.ident, seen.look.stack))
+    ]
+    heaviest = sorted(merged, key=lambda seen: seen.weight_ns, reverse=True)
     if len(heaviest) > limit:
         drops.drop("samples_of_one_request", len(heaviest) - limit)
     return heaviest[:limit]
 
 
-def _merge(group: Iterable[StackSample]) -> StackSample:
-    samples = list(group)
-    return replace(
-        samples[-1],
-        weight_ns=sum(sample.weight_ns for sample in samples),
-        late_ns=max(sample.late_ns for sample in samples),
-    )
+def _merge(group: list[_Seen]) -> _Seen:
+    weight_ns, late_ns = sum(seen.weight_ns for seen in group), max(seen.late_ns for seen in group)
+    return group[-1]._replace(weight_ns=weight_ns, late_ns=late_ns)

@@ -8,6 +8,9 @@ _SLOWEST_NS = 250_000_000
 _AGE_DIVISOR = 50
 _COST_MULTIPLE = 20
 """While looking, a twentieth of one core at most."""
+_CALM_SHARE = 0.0025
+"""While nothing is overdue, 0.25 % of one core at most: where a wake is dear, deadlines are met milliseconds late."""
+_CALMEST_NS = 50_000_000
 _REFILL = 0.003
 """In the long run, 0.3 % of one core."""
 _POOL_NS = 100_000_000
@@ -21,28 +24,35 @@ class Pace:
     def __init__(self, tick_ns: int) -> None:
         self._tick_ns = tick_ns
         self._pool_ns = float(_POOL_NS)
-        self._cost_ns = 0.0
+        self._look_cost_ns = 0.0
+        self._calm_cost_ns = 0.0
+        """What a turn costs with its wake: where something is looked at, and where nothing is overdue."""
         self._seen_cpu_ns = -1
         self._seen_ns = 0
+        self.calm_ns = tick_ns // 2
+        """The shortest time to the next turn while nothing is overdue."""
 
-    def account(self, now_ns: int, cpu_ns: int) -> None:
-        """Take note of the CPU time that the thread has used up to now; called once a turn."""
+    def account(self, now_ns: int, cpu_ns: int, *, calm_turns: int = 0) -> None:
+        """Take note of the CPU time that the thread has used up to now: for so many calm turns, or (0) for one look."""
         if self._seen_cpu_ns >= 0:
             used_ns = cpu_ns - self._seen_cpu_ns
             refill_ns = _REFILL * (now_ns - self._seen_ns)
             self._pool_ns = min(_POOL_NS, self._pool_ns + refill_ns) - used_ns
-            self._cost_ns += (used_ns - self._cost_ns) / 4
+            if calm_turns:
+                self._calm_cost_ns += (used_ns / calm_turns - self._calm_cost_ns) / 4
+            else:
+                self._look_cost_ns += (used_ns - self._look_cost_ns) / 4
         self._seen_cpu_ns = cpu_ns
         self._seen_ns = now_ns
+        self.calm_ns = max(min(int(self._calm_cost_ns / _CALM_SHARE), _CALMEST_NS), self.floor_ns())
 
     def looking_ns(self, overdue_ns: int) -> int:
         """Return the time to the next look, where the latest request to become overdue did so ``overdue_ns`` ago."""
-        dense_ns = max(self._tick_ns, overdue_ns // _AGE_DIVISOR, int(self._cost_ns * _COST_MULTIPLE))
+        dense_ns = max(self._tick_ns, overdue_ns // _AGE_DIVISOR, int(self._look_cost_ns * _COST_MULTIPLE))
         return max(min(dense_ns, _SLOWEST_NS), self.floor_ns())
 
-    def floor_ns(self, *, calm: bool = False) -> int:
-        """Return the shortest time to the next turn. While nothing is overdue half the pool is left untouched."""
-        reserve_ns = _POOL_NS / 2 if calm else 0
-        if self._pool_ns >= reserve_ns:
+    def floor_ns(self) -> int:
+        """Return the shortest time to the next turn."""
+        if self._pool_ns >= 0:
             return self._tick_ns // 2
-        return min(max(_POOR_NS, int(self._cost_ns / _REFILL)), _POOREST_NS)
+        return min(max(_POOR_NS, int(self._look_cost_ns / _REFILL)), _POOREST_NS)

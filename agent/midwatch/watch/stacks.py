@@ -8,6 +8,7 @@ function, callee) happens once a spot, later, when somebody wants to read the st
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import CodeType, FrameType
 
 from midwatch.guard import guard
@@ -53,6 +54,11 @@ class Spot:
         return self._frame
 
     @property
+    def named(self) -> bool:
+        """Whether its names have been worked out."""
+        return self._frame is not None
+
+    @property
     def idle(self) -> bool:
         """Whether a thread with this innermost spot only waits for work or for another thread."""
         if self._idle is None:
@@ -87,9 +93,14 @@ class Stacks:
             self._whole.clear()
         return self._whole.setdefault(whole, whole)
 
-    def frames(self, stack: Stack) -> tuple[Frame, ...]:
-        """Return the names of ``stack``, innermost first."""
-        return tuple([spot.frame for spot in stack])
+    def frames(self, stack: Stack, give_way: Callable[[], None] | None = None) -> tuple[Frame, ...]:
+        """Return the names of ``stack``, innermost first; ``give_way`` is called before each that is worked out."""
+        names = []
+        for spot in stack:
+            if give_way is not None and not spot.named:
+                give_way()
+            names.append(spot.frame)
+        return tuple(names)
 
     def look(self, frame: FrameType | None, depth: int = DEPTH) -> tuple[Frame, ...]:
         """Walk and name in one."""

@@ -33,6 +33,8 @@ _IDLE_TURNS = 20
 _PARK_S = 0.5
 _OTHERS_NS = 20_000_000
 """Between two looks at all threads of the process."""
+_ACCOUNT_TURNS = 8
+"""Calm turns between two accounts: to ask the kernel for the CPU time costs as much as the rest of such a turn."""
 _LATE_NS = 10_000_000
 """A turn so late may mean that somebody holds the GIL: twice the time after which Python asks for it back."""
 _PATIENCE = 10
@@ -72,6 +74,7 @@ class Watchdog:
         self._tracker = tracker
         self._stacks = stacks
         self._clock = clock
+        self._perf_ns = clock.perf_ns
         self._frames = frames
         self._pace = Pace(int(tick_ms * 1_000_000))
         self._looks = Looks(stacks, clock, redact=redact)
@@ -81,6 +84,8 @@ class Watchdog:
         self._next_look_ns = 0
         self._next_others_ns = 0
         self._idle_turns = _IDLE_TURNS
+        self._calm_turns = 0
+        """Since the last account."""
         self._shortest_ns = _LONGEST_SLEEP_NS
 
     def start(self) -> None:
@@ -105,9 +110,48 @@ class Watchdog:
         return Evidence(samples, self._locks.between(request.start_ns, end_ns, idents))
 
     def turn(self) -> int:
-        """Look once where a request is overdue; return how many ns to sleep, or `PARKED`."""
-        now_ns = self._clock.perf_ns()
+        """Look once where a request is overdue; return how many ns to sleep, or `PARKED`.
+
+        Most turns find nothing to do, and wake up to a cold cache: they call little, since there a function costs ten
+        times what it costs in a loop.
+        """
+        now_ns = self._perf_ns()
         flying = self._tracker.in_flight()
+        due_ns, shortest_ns = now_ns + _LONGEST_SLEEP_NS, self._shortest_ns
+        calm = not self._next_look_ns and now_ns - self._planned_ns < _LATE_NS
+        for request in flying:
+            deadline_ns = request.deadline_ns
+            if deadline_ns > now_ns:
+                if deadline_ns < due_ns:  # noqa: PLR1730 - no call, as said
+                    due_ns = deadline_ns
+                if deadline_ns - request.start_ns < shortest_ns:  # noqa: PLR1730
+                    shortest_ns = deadline_ns - request.start_ns
+            elif deadline_ns:
+                calm = False
+        self._shortest_ns = shortest_ns
+        if calm:
+            self._calm_turns += 1
+            if self._calm_turns >= _ACCOUNT_TURNS:
+                self._account(now_ns)
+            floor_ns = self._pace.calm_ns
+        else:
+            due_ns = self._attend(flying, now_ns)
+            floor_ns = self._pace.floor_ns() if self._next_look_ns else self._pace.calm_ns
+        if flying:
+            self._idle_turns = 0
+        elif self._idles():
+            self._planned_ns = 0
+            return PARKED
+        else:
+            # Before the earliest deadline that a request could have which begins right now.
+            due_ns = now_ns + max(_SHORTEST_IDLE_NS, shortest_ns)
+        self._planned_ns = due_ns = max(due_ns, now_ns + floor_ns)
+        return max(0, due_ns - self._perf_ns())
+
+    def _attend(self, flying: Sequence[InFlight], now_ns: int) -> int:
+        """Look where a request is overdue, or this turn is late; return when to look next."""
+        if self._calm_turns:
+            self._account(now_ns)
         overdue = [request for request in flying if 0 < request.deadline_ns <= now_ns]
         late_ns = self._late_ns(flying, now_ns)
         if overdue:
@@ -117,12 +161,13 @@ class Watchdog:
                 self._calm_down()
             if late_ns >= _LATE_NS:
                 self._look_at_others((), now_ns, late_ns)
-        self._pace.account(now_ns, self._clock.cpu_ns())
-        if not flying and self._idles():
-            self._planned_ns = 0
-            return PARKED
-        self._planned_ns = max(self._due_ns(flying, now_ns), now_ns + self._pace.floor_ns(calm=not overdue))
-        return max(0, self._planned_ns - self._clock.perf_ns())
+        self._account(now_ns)
+        ahead = [request.deadline_ns for request in flying if request.deadline_ns > now_ns]
+        return min([self._next_look_ns or now_ns + _LONGEST_SLEEP_NS, *ahead])
+
+    def _account(self, now_ns: int) -> None:
+        self._pace.account(now_ns, self._clock.cpu_ns(), calm_turns=self._calm_turns)
+        self._calm_turns = 0
 
     def _idles(self) -> bool:
         """Return whether nothing has been in flight for a while. To block between any two requests would cost both
@@ -133,20 +178,6 @@ class Watchdog:
             return False
         self._shortest_ns = _LONGEST_SLEEP_NS
         return True
-
-    def _due_ns(self, flying: Sequence[InFlight], now_ns: int) -> int:
-        """Return when to look next: at the next deadline; where nothing is in flight, before one that may come."""
-        if not flying:
-            return now_ns + self._shortest_ns
-        self._idle_turns = 0
-        due_ns = self._next_look_ns or now_ns + _LONGEST_SLEEP_NS
-        for request in flying:
-            if request.deadline_ns > now_ns:
-                due_ns = min(due_ns, request.deadline_ns)
-                self._shortest_ns = max(
-                    _SHORTEST_IDLE_NS, min(self._shortest_ns, request.deadline_ns - request.start_ns)
-                )
-        return due_ns
 
     def _late_ns(self, flying: Sequence[InFlight], now_ns: int) -> int:
         """Return by how much this turn came later than planned. A parked watchdog is woken when a request begins."""
@@ -218,7 +249,11 @@ class Watchdog:
     def _run(self, stop: threading.Event) -> None:
         self._planned_ns = self._clock.perf_ns()
         while not stop.is_set():
-            pause_ns = guard.call("watchdog", self.turn, default=_ERROR_PAUSE_NS)
+            try:
+                pause_ns = self.turn()
+            except Exception as error:
+                guard.failed("watchdog", error)
+                pause_ns = _ERROR_PAUSE_NS
             if pause_ns == PARKED:
                 self._tracker.wait_for_request(_PARK_S)
             elif pause_ns > _LONGEST_SLEEP_NS:

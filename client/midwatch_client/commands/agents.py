@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from midwatch_client.commands.common import DEFAULT_COLLECTOR, CollectorOption, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from midwatch.model.status import AgentView
+    from midwatch.model.status import AgentStatus, AgentView
     from rich.table import Table
 
 
@@ -71,13 +71,16 @@ def _row(view: AgentView, now_unix_ns: int) -> tuple[str, ...]:
         counts = (str(status.requests), str(status.spikes), str(status.windows))
         state = status.state if view.connected else "gone"
         engine = status.engine
-        off = "; ".join(_complaints(status))
+        off = "; ".join(complaints(status))
     heard = f"{max(0.0, (now_unix_ns - view.last_seen_unix_ns) / 1e9):.0f} s ago"
     return (resource.service, resource.host, str(resource.pid), state, *counts, engine, resource.torch, heard, off)
 
 
-def _complaints(status: Any) -> list[str]:
-    parts = [
-        f"{part.name}: {part.detail or part.state}" for part in status.parts if part.state in ("failed", "unavailable")
-    ]
-    return [*filter(None, [status.detail]), *parts, *(f"{count} {reason} dropped" for reason, count in status.drops)]
+def complaints(status: AgentStatus) -> list[str]:
+    """What is off in an agent, and what became of its windows; nothing twice."""
+    said = list(filter(None, [status.detail]))
+    for part in status.parts:
+        off = part.state in ("failed", "unavailable") or (part.name == "windows" and part.detail)
+        if off and not any((part.detail or part.state) in line for line in said):
+            said.append(f"{part.name}: {part.detail or part.state}")
+    return [*said, *(f"{count} {reason} dropped" for reason, count in status.drops)]

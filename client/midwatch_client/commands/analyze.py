@@ -50,7 +50,7 @@ def analyse(path: Path, untraced_p50_ms: float | None = None) -> Report:
             summary = summarise(path, untraced_p50_ms=untraced_p50_ms, progress=progress)
     except TraceError as error:
         raise Failure(str(error)) from None
-    return Report(diagnose(Evidence(summary=summary)), summary=summary, file=str(path))
+    return Report(diagnose(Evidence(summary=summary, workload=summary.workload)), summary=summary, file=str(path))
 
 
 @contextlib.contextmanager
@@ -59,11 +59,12 @@ def reading(path: Path) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty() or path.stat().st_size < LARGE_BYTES:
         yield None
         return
+    from midwatch_server.diagnosis import words
     from rich.console import Console
 
     with Console(stderr=True).status(f"reading {path.name}") as status:
-        yield lambda done, size: status.update(
-            f"reading {path.name}: {100 * done // max(size, 1)} % of {size / 1e6:.0f} MB"
+        yield lambda done, total: status.update(
+            f"reading {path.name}: {100 * done // max(total, 1)} % of {words.size(total)}"
         )
 
 

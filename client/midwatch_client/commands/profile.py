@@ -10,7 +10,7 @@ import typer
 
 from midwatch_client.commands.common import DEFAULT_COLLECTOR, CollectorOption, Failure, JsonFlag, print_json, progress
 from midwatch_client.commands.show import emit
-from midwatch_client.commands.trace import save
+from midwatch_client.commands.trace import save, wrote
 
 if TYPE_CHECKING:
     from midwatch_client.api import Client, Progress
@@ -66,7 +66,7 @@ def profile(
         detail = client.profile(service, **wanted, on_progress=_say)
         emit(of_capture(detail), json_=json_)
         if output:
-            progress(f"wrote {output} ({save(client, detail.capture.capture_id, output) / 1e6:.1f} MB)")
+            progress(wrote(output, save(client, detail.capture.capture_id, output)))
 
 
 def _order(client: Client, service: str, wanted: Wanted, *, json_: bool) -> None:

@@ -45,7 +45,14 @@ def trace(
     if json_:
         print_json({"schema": "midwatch.trace.v1", "path": str(output), "bytes": size})
     else:
-        progress(f"wrote {output} ({size / 1e6:.1f} MB)")
+        progress(wrote(output, size))
+
+
+def wrote(output: Path, size: int) -> str:
+    """What to say of a trace of ``size`` bytes that was written."""
+    from midwatch_server.diagnosis import words
+
+    return f"wrote {output} ({words.size(size)})"
 
 
 def save(client: Client, capture_id: str, output: Path) -> int:

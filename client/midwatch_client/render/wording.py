@@ -8,8 +8,8 @@ from midwatch.model.finding import Finding, Verdict
 from midwatch.model.site import Site
 from midwatch.model.trace import DeviceFacts, TraceSummary
 from midwatch_server.diagnosis import Evidence, Report
-from midwatch_server.diagnosis.build import NOTE_SHARE
 from midwatch_server.diagnosis.words import ms, percent, plural
+from midwatch_server.diagnosis.worth import NOTE_SHARE
 
 HOW = {
     "sample": "the line was seen in a stack sample",
@@ -126,6 +126,8 @@ def where(site: Site | None) -> str:
         place = " in ".join(part for part in (f"{site.file}:{site.line}", site.function) if part)
         return f"{place} ({how})" if how else place
     place = " in ".join(part for part in (site.function, site.file) if part)
+    if site.how == "sample":
+        return f"{place} ({f'near line {site.line}; ' if site.line > 0 else ''}no stack sample fell on the line itself)"
     starts = f"starts at line {site.line}" if site.line > 0 else ""
     known = "; ".join(part for part in (starts, how) if part)
     return f"{place} ({known})" if known else place

@@ -9,9 +9,6 @@ from midwatch.model.site import Site
 
 from midwatch_server.diagnosis.account import Account, Claim
 
-NOTE_SHARE = 0.05
-"""What gains less than this share of the affected request is a note (the design's rule)."""
-
 
 def window_finding(
     kind: Kind,

@@ -16,6 +16,8 @@ from midwatch_server.diagnosis.account import Account, account
 NOUNS = {"ledger": "request", "annotation": "request", "step": "step", "window": "window"}
 MAX_MISSING = 0.05
 """Of the launches: where more kernels are missing, the device's idle time is not known."""
+ROUNDED_MS = 0.001
+"""Summaries of earlier agents give moments to the microsecond, so one may stand before the request that it opens."""
 HOST_LANES = frozenset({"host_ops", "runtime", "python", "samples"})
 
 
@@ -38,9 +40,10 @@ class Evidence:
 
     @cached_property
     def usual(self) -> tuple[RequestFacts, ...]:
-        """The requests that figures of a usual one refer to: those with device work where there are any, else all."""
+        """The requests that figures of a usual one refer to: those with device work, else with operators, else all."""
         every = self.summary.requests if self.summary else ()
-        return tuple(facts for facts in every if facts.launches or facts.device_busy_ms) or every
+        working = tuple(facts for facts in every if facts.launches or facts.device_busy_ms)
+        return working or tuple(facts for facts in every if facts.op_ms) or every
 
     @property
     def usual_count(self) -> int:
@@ -51,28 +54,38 @@ class Evidence:
     def main(self) -> tuple[RequestFacts, ...]:
         """The usual requests of the route that most of their time goes to: a median over several routes says nothing.
 
-        Medians and shares of "the request" are theirs.
+        Without a device it is their time in operators. Medians and shares of "the request" are theirs.
         """
         spent: dict[str, float] = defaultdict(float)
+        computing = not any(facts.launches or facts.device_busy_ms for facts in self.usual)
         for facts in self.usual:
-            spent[facts.route] += facts.wall_ms
+            spent[facts.route] += (computing and facts.op_ms) or facts.wall_ms
         route = max(spent, key=lambda route: spent[route], default="")
         return tuple(facts for facts in self.usual if facts.route == route)
+
+    @property
+    def main_count(self) -> int:
+        """How many requests of the window are of the main route."""
+        return self._estimated(self.main)
 
     @property
     def routes(self) -> frozenset[str]:
         """All routes of the window."""
         return frozenset(facts.route for facts in self.summary.requests) if self.summary else frozenset()
 
-    def recurs(self, affected: int, request_ms: float, share: float) -> bool:
-        """Return whether ``affected`` requests of ``request_ms`` are at least ``share`` of their like.
+    def like(self, route: str, request_ms: float) -> tuple[int, float]:
+        """Return how many requests of the window are like one of ``request_ms``, and the median of their wall times.
 
-        Those much shorter than a request of the main route belong to another one, and are set beside all requests.
+        They are those of ``route``, else those of the main one; what is much shorter than these belongs to another
+        route, and is set beside all requests. Untraced milliseconds.
         """
-        if self.summary is None:
-            return False
-        like = self._estimated(self.main) if 2 * request_ms >= self.wall_ms() else self.summary.window.requests
-        return affected >= share * like
+        every = self.summary.requests if self.summary else ()
+        some = tuple(facts for facts in every if facts.route == route) if route else ()
+        if not some:
+            some = self.main if 2 * request_ms >= self.wall_ms() else every
+        if not some:
+            return 1, self.wall_ms()
+        return self._estimated(some), self.untraced_wall(statistics.median(facts.wall_ms for facts in some))
 
     def _estimated(self, some: tuple[RequestFacts, ...]) -> int:
         """Return how many requests of the window ``some`` of the kept ones stand for."""
@@ -198,4 +211,4 @@ class Evidence:
 
 
 def _holds(facts: RequestFacts, starts_ms: tuple[float, ...]) -> bool:
-    return any(facts.start_ms <= start < facts.start_ms + facts.wall_ms for start in starts_ms)
+    return any(facts.start_ms - ROUNDED_MS <= start < facts.start_ms + facts.wall_ms for start in starts_ms)

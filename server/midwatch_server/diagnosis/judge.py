@@ -1,9 +1,8 @@
 """From evidence to a diagnosis: run the rules, rank what they found, and say what may be said as a whole.
 
-A finding is what would gain at least `NOTE_SHARE` of the affected request, with a confidence of `MIN_CONFIDENCE`; for a
-spike it must also explain at least `MIN_EXPLAINED` of the overrun, and in a window it must recur or be worth it: what
-fewer than `RARE` of the requests of its route have counts where it makes them stand out, `REMARKABLE` times as long as
-the median. The rest are notes, as far as they are worth a line. Findings are ranked by what they would gain an affected
+A finding of a window is what `worth` says, with a confidence of `MIN_CONFIDENCE`. One of a spike would gain at least
+`NOTE_SHARE` of the request and explains at least `MIN_EXPLAINED` of the overrun. The rest are notes, as far as they are
+worth a line; no incident is opened for a note. Findings are ranked by what they would gain an affected
 request, then by what they cost it; notes by what they cost.
 """
 
@@ -14,7 +13,6 @@ from dataclasses import replace
 
 from midwatch.model.finding import Diagnosis, Finding, Kind, Verdict
 
-from midwatch_server.diagnosis.build import NOTE_SHARE
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.rules import (
     AllocThrash,
@@ -31,6 +29,7 @@ from midwatch_server.diagnosis.rules import (
 )
 from midwatch_server.diagnosis.verdict import spike_reason, window_caveats, window_verdict
 from midwatch_server.diagnosis.words import ms, percent
+from midwatch_server.diagnosis.worth import NOTE_SHARE, is_worth_telling
 
 RULES: tuple[Rule, ...] = (
     GcPause(),
@@ -50,10 +49,6 @@ MIN_EXPLAINED = 0.25
 
 MIN_CONFIDENCE = 0.3
 """What is less certain is never called the cause."""
-
-RARE = 0.2
-REMARKABLE = 3.0
-"""A hiccup in one of many requests is no cause, a collection that held one of sixteen for 185 ms is."""
 
 MIN_NOTE_SHARE = 0.005
 MAX_NOTES = 6
@@ -92,16 +87,12 @@ def _judge(evidence: Evidence) -> Diagnosis:
 
 
 def _matters(finding: Finding, evidence: Evidence) -> bool:
-    if finding.share_of_request <= 0 or finding.recoverable_ms <= 0:
+    if finding.confidence < MIN_CONFIDENCE or finding.share_of_request <= 0:
         return False
-    if finding.confidence < MIN_CONFIDENCE:
-        return False
+    if evidence.summary is not None:
+        return is_worth_telling(finding, evidence)
     request_ms = finding.per_request_ms / finding.share_of_request
-    if finding.recoverable_ms < NOTE_SHARE * request_ms:
-        return False
-    if evidence.summary is None:
-        return finding.share_of_overrun >= MIN_EXPLAINED
-    return evidence.recurs(finding.requests_affected, request_ms, RARE) or request_ms >= REMARKABLE * evidence.wall_ms()
+    return finding.recoverable_ms >= NOTE_SHARE * request_ms and finding.share_of_overrun >= MIN_EXPLAINED
 
 
 def _worth_a_line(notes: Iterable[Finding]) -> tuple[Finding, ...]:

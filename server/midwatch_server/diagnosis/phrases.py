@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from midwatch_server.diagnosis.account import Account, Claim
+from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.words import ms, percent, plural
 
 
-def look_at(starts_ms: tuple[float, ...]) -> str:
-    """Say where in the window to look, as the end of a sentence; "" where no moment is known."""
-    if not starts_ms:
+def look_at(evidence: Evidence, starts_ms: tuple[float, ...]) -> str:
+    """Say where in the window to look, as the end of a sentence; "" where no moment inside of it is known."""
+    length_ms = evidence.summary.window.duration_ms if evidence.summary else 0.0
+    inside = sorted([start for start in starts_ms if 0 <= start <= length_ms][:3])
+    if not inside:
         return ""
-    return "; look at " + ", ".join(f"{start:.3f}" for start in sorted(starts_ms[:3])) + " ms of the window"
+    return "; look at " + ", ".join(f"{start:.3f}" for start in inside) + " ms of the window"
 
 
 def thread_of(claim: Claim) -> str:

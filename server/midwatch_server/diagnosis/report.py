@@ -42,7 +42,9 @@ class Report:
         """What was worked on, as far as it was noted."""
         if self.capture is not None and self.capture.workload != Workload():
             return self.capture.workload
-        return self.spike.request.workload if self.spike is not None else Workload()
+        if self.spike is not None:
+            return self.spike.request.workload
+        return self.summary.workload if self.summary is not None else Workload()
 
     @property
     def account(self) -> Account | None:
@@ -89,6 +91,7 @@ def _window(report: Report) -> dict[str, Any] | None:
         "events": summary.events,
         "torch": summary.torch,
         "cuda": summary.cuda,
+        "time": _rounded(to_plain(summary.time)),
         "caveats": to_plain(report.diagnosis.caveats),
     }
 

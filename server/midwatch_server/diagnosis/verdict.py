@@ -10,6 +10,7 @@ from midwatch.model.trace import Caveat, DeviceFacts, RequestFacts, TraceSummary
 from midwatch_server.diagnosis.account import Account
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.whereabouts import known_share, precision, whereabouts
 from midwatch_server.diagnosis.words import ms, percent, place, plural
 
 DEVICE_BOUND = 0.7
@@ -18,7 +19,8 @@ MOSTLY_BUSY = 0.5
 `MOSTLY_BUSY` while the host has nothing left to do but wait for it, for `DEVICE_BOUND` of the time."""
 
 COVERED = 0.5
-"""Operators that cover this share of a request on the CPU are its work, and it is not held up."""
+"""Operators that cover this share of a request on the CPU are its work, and it is not held up; and where it is known of
+this share where it went, and nothing of that is a finding, nothing holds the request up that could be removed."""
 
 COLLECTIVES = 0.5
 """Where collectives are this share of the device's time, busy does not mean computing."""
@@ -31,7 +33,9 @@ def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Ver
     if findings:
         return Verdict.FINDINGS, ""
     if summary is None or request is None or request.wall_ms <= 0:
-        return Verdict.INSUFFICIENT_DATA, "The trace holds no work to judge."
+        return Verdict.INSUFFICIENT_DATA, (
+            "The trace holds no work to judge; take a window in which at least one request begins and ends."
+        )
     if evidence.device_lane_missing:
         return Verdict.INSUFFICIENT_DATA, (
             f"The device lane is {_missing(evidence, summary.device)}, so nothing can be said about the device; "
@@ -55,12 +59,12 @@ def _with_device(evidence: Evidence, summary: TraceSummary) -> tuple[Verdict, st
     if summary.device.busy_ms and collectives >= COLLECTIVES * summary.device.busy_ms:
         return Verdict.INSUFFICIENT_DATA, (
             f"The device is busy for {percent(busy)} of the {evidence.noun}, mostly in collectives, where ranks wait "
-            "for each other: one rank's trace cannot say for whom."
+            "for each other: one rank's trace cannot say for whom; record all ranks at the same time and compare them."
         )
     if evidence.host_lane_missing:
         return Verdict.INSUFFICIENT_DATA, (
             f"Only the device was recorded: it is busy for {percent(busy)} of the {evidence.noun}, and what the host "
-            "did is not known."
+            f"did is not known; {_remedy(summary)}."
         )
     works = f"he device works for {percent(busy)} of the {evidence.noun}"
     waits = evidence.wait_share()
@@ -71,7 +75,7 @@ def _with_device(evidence: Evidence, summary: TraceSummary) -> tuple[Verdict, st
         return Verdict.CLEAN, f"Device-bound: t{works}{_handover(summary)}."
     return (
         Verdict.INSUFFICIENT_DATA,
-        f"T{works}, and what was recorded does not explain the rest{_unrecorded(summary)}.",
+        f"T{works}, and what was recorded does not explain the rest{_unrecorded(summary)}; {_remedy(summary)}.",
     )
 
 
@@ -85,16 +89,39 @@ def _handover(summary: TraceSummary) -> str:
 
 
 def _without_device(evidence: Evidence, summary: TraceSummary, request: RequestFacts) -> tuple[Verdict, str]:
-    if request.op_ms >= COVERED * request.wall_ms:
-        share = percent(min(request.op_ms / request.wall_ms, 1.0))
-        return (
-            Verdict.CLEAN,
-            f"Operators on the CPU run for {share} of the {evidence.noun}, and nothing else holds it up.",
+    measured = [facts.share for facts in summary.time if facts.what == "ops"]
+    operators = measured[0] if measured else min(request.op_ms / request.wall_ms, 1.0)
+    if operators >= COVERED:
+        said = f"Operators on the CPU run for {percent(operators)} of the {evidence.noun}, and nothing else holds it up"
+        rest = whereabouts(summary, without="ops")
+        return Verdict.CLEAN, f"{said}; the rest: {rest}.{precision(summary)}" if rest else f"{said}."
+    if known_share(summary) >= COVERED:
+        of = f"{evidence.main[0].route}, " if len(evidence.routes) > 1 else f"a {evidence.noun} of "
+        return Verdict.CLEAN, (
+            f"Nothing that could be removed stands out in {of}{ms(evidence.wall_ms())}: "
+            f"{whereabouts(summary)}.{precision(summary)}"
         )
+    looks = sum(facts.samples for facts in summary.time)
+    if looks:
+        seen = f"{plural(looks, 'stack sample')} fell into the rest, too few to say where it goes"
+        if told := whereabouts(summary, without="ops"):
+            seen = f"the rest can be told of a part only: {told}"
+    else:
+        seen = f"what passed in between is not known{_unrecorded(summary)}"
     return Verdict.INSUFFICIENT_DATA, (
-        f"No device work was recorded, and operators cover {percent(request.op_ms / request.wall_ms)} of the "
-        f"{evidence.noun}: what passed in between is not known{_unrecorded(summary)}."
+        f"No device work was recorded, and operators cover {percent(operators)} of the {evidence.noun}: {seen}; "
+        f"{_remedy(summary)}."
     )
+
+
+def _remedy(summary: TraceSummary) -> str:
+    """Say what to do to get an answer, as the end of a sentence."""
+    if {caveat.code for caveat in summary.window.caveats} & {"truncated", "bounded"}:
+        return "record fewer requests, and copy the file when it is complete"
+    if "samples" in summary.window.lanes:
+        return "take a longer window (midwatch profile SERVICE --requests 100)"
+    agent = "take a window with the agent (midwatch profile SERVICE), whose stack samples say what the host does"
+    return agent if "python" in summary.window.lanes else f"{agent}, or record the trace with with_stack=True"
 
 
 def _unrecorded(summary: TraceSummary) -> str:

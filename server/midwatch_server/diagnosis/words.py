@@ -39,11 +39,13 @@ def plural(value: float, noun: str) -> str:
 
 def size(octets: float) -> str:
     """Write a number of bytes: ``12 B``, ``3.2 MB``."""
-    for unit in ("B", "kB", "MB"):
-        if octets < 1000:
-            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+    if octets < 999.5:
+        return f"{octets:.0f} B"
+    for unit in ("kB", "MB"):
         octets /= 1000
-    return f"{octets:.1f} GB"
+        if octets < 999.95:  # what is rounded up to a thousand is one of the next unit
+            return f"{octets:.1f} {unit}"
+    return f"{octets / 1000:.1f} GB"
 
 
 def place(site: Site) -> str:

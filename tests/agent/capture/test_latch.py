@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from midwatch.capture import latch as latch_module
 from midwatch.capture.latch import Latch, Phase
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("built_shim")]
@@ -161,8 +162,67 @@ def test_a_disk_that_takes_nothing_costs_the_latch_and_no_descriptor(tmp_path, l
             latch.clear()
     assert descriptors() == before
     assert markers(tmp_path) == []
-    assert len(swallowed) == 3, "one try a window, not one a phase"
-    swallowed.clear()
+    assert not swallowed
+    assert "cannot be written (No space left on device); set MIDWATCH_STATE_DIR" in latch.problem
     latch.enter(Phase.OPEN)
     assert len(markers(tmp_path)) == 1, "and the next window tries again"
+    assert latch.problem == ""
     latch.clear()
+
+
+def test_a_folder_that_cannot_be_written_is_told_once_in_one_line(tmp_path, swallowed, caplog):
+    (tmp_path / "file").touch()
+    latch = Latch(str(tmp_path / "file" / "state"), "shop", "2.13.0", "direct")
+    assert latch.verdict() == ""
+    latch.try_out()
+    problem = latch.problem
+    assert problem.startswith("the crash latch is off: ")
+    assert "(Not a directory); set MIDWATCH_STATE_DIR to a folder that can be" in problem
+    for _ in range(3):
+        latch.enter(Phase.OPEN)
+        latch.enter(Phase.STOP)
+        latch.clear()
+    assert latch.problem == problem
+    assert [(record.getMessage(), record.exc_info) for record in caplog.records] == [(f"midwatch: {problem}", None)]
+    assert not swallowed
+
+
+def test_trying_out_leaves_nothing_behind(tmp_path, latch):
+    latch.try_out()
+    assert latch.problem == ""
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    Latch(None, "shop", "2.13.0", "direct").try_out()
+
+
+def test_a_marker_that_cannot_be_removed_costs_no_descriptor(tmp_path, latch, monkeypatch, swallowed):
+    before = descriptors()
+    latch.enter(Phase.OPEN)
+    with monkeypatch.context() as broken:
+        broken.setattr(latch_module, "_remove", _read_only)
+        latch.clear()
+    assert descriptors() == before
+    assert "Read-only file system" in latch.problem
+    assert latch.verdict() == "", "it is no crash, and the next look removes it"
+    assert not swallowed
+
+
+def test_markers_are_read_where_they_cannot_be_written(tmp_path, latch, monkeypatch):
+    die(tmp_path, "RECORDING", "SIGSEGV")
+    real = Path.open
+
+    def read_only(path, mode="r", *rest, **more):
+        return _read_only() if "+" in mode else real(path, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", read_only)
+    assert "SIGSEGV" in latch.verdict()
+
+
+def test_a_marker_that_another_process_has_removed_meanwhile_is_no_error(tmp_path, latch, monkeypatch, swallowed):
+    gone = tmp_path / "latch" / "shop__2.13.0__direct" / "gone.mark"
+    monkeypatch.setattr(Path, "glob", lambda _folder, _pattern: [gone])
+    assert latch.verdict() == ""
+    assert not swallowed
+
+
+def _read_only(*_):
+    raise OSError(errno.EROFS, "Read-only file system")

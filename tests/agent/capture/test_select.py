@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from midwatch.capture import select
 from midwatch.capture.select import Host, Target, choose_engine, why_not
+from midwatch.capture.shim import ShimError
 from midwatch.capture.version import TorchVersion, installed_version
 
 TORN_DOWN = {"TEARDOWN_CUPTI": "1"}
@@ -100,6 +101,39 @@ def test_before_torch_is_imported_there_is_no_engine_yet(monkeypatch):
         ("engine.direct", "unavailable", "torch is not imported yet"),
         ("engine.capped", "unavailable", "torch is not imported yet"),
     ]
+
+
+def test_an_engine_that_was_given_up_stays_off_and_the_next_one_takes_over(built_shim, tmp_path):
+    import torch  # noqa: F401
+
+    engine, parts = choose_engine(given_up={"direct": "3 windows in a row failed"})
+    assert engine.name == "capped"
+    assert (parts[0].state, parts[0].detail) == ("failed", "3 windows in a row failed")
+    engine, parts = choose_engine("direct", given_up={"direct": "3 windows in a row failed"})
+    assert engine is None
+
+
+def test_a_state_folder_that_cannot_be_written_is_known_before_the_first_window(built_shim, tmp_path):
+    import torch  # noqa: F401
+
+    (tmp_path / "file").touch()
+    engine, _ = choose_engine(service="shop", state_dir=str(tmp_path / "file" / "state"))
+    assert engine.unavailable() == ""
+    assert "the crash latch is off" in engine.warning()
+
+
+def test_a_shim_that_once_could_not_be_loaded_is_tried_again(built_shim, monkeypatch):
+    import torch  # noqa: F401
+
+    monkeypatch.setattr(select, "_shim_works", set())
+    with monkeypatch.context() as broken:
+        broken.setattr(select, "Shim", _unloadable)
+        assert choose_engine()[0].name == "capped"
+    assert choose_engine()[0].name == "direct"
+
+
+def _unloadable():
+    raise ShimError("the C++ shim does not load here (Too many open files)")
 
 
 def test_off_is_off_not_unavailable(monkeypatch):

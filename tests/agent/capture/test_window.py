@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from midwatch.capture import capped, session, teardown, window
-from midwatch.capture.base import EngineError, EngineRefused
+from midwatch.capture.base import EngineError, EngineRefused, TraceUnwritten
 from midwatch.capture.capped import CappedEngine
 from midwatch.capture.graphs import GraphWatch
 from midwatch.capture.latch import Latch, Phase
@@ -177,6 +177,37 @@ def test_however_a_close_fails_the_lock_is_free(world, engine, tmp_path, call):
         assert world.lock.refusal() == ""
         assert world.markers() == []
     assert "3 windows in a row failed" in engine.unavailable()
+
+
+def test_a_disk_that_takes_no_trace_is_not_the_engines_fault(world, engine, tmp_path):
+    (tmp_path / "file").touch()
+    world.profiler.save = lambda _path: None  # as Kineto does: it says nothing
+    for _ in range(4):
+        world.clock.now_s += 2.0
+        engine.open()
+        with pytest.raises(TraceUnwritten, match=r"took no trace \(Not a directory\): set MIDWATCH_TRACE_DIR"):
+            engine.close(str(tmp_path / "file" / "trace.json"))
+        assert world.lock.refusal() == ""
+    assert engine.unavailable() == ""
+
+
+def test_a_profiler_that_writes_nothing_on_a_sound_disk_is_given_up(world, engine, tmp_path):
+    world.profiler.save = lambda _path: None
+    for _ in range(3):
+        world.clock.now_s += 2.0
+        engine.open()
+        with pytest.raises(EngineError, match="the profiler wrote no trace"):
+            engine.close(str(tmp_path / "trace.json"))
+    assert "3 windows in a row failed" in engine.unavailable()
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_an_engine_warns_of_a_latch_that_cannot_be_laid(world, tmp_path):
+    (tmp_path / "file").touch()
+    engine = CappedEngine(Latch(str(tmp_path / "file"), "shop", "2.13.0", "capped"), lambda deep: "")
+    engine.open()
+    assert engine.close(str(tmp_path / "trace.json")).trace_bytes == 2
+    assert "the crash latch is off" in engine.warning()
 
 
 def test_a_good_window_forgives_the_bad_ones(world, engine, tmp_path):

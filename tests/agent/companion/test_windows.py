@@ -39,12 +39,18 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def make_windows(folder, spool, drops):
+def unread():
+    return []
+
+
+@pytest.fixture
+def make_windows(folder, spool, drops, unread):
     made = []
 
     def make(program, *, send_raw=False, start=True):
         batcher = Batcher(spool, Resource("me", "reco"))
-        made.append(Windows(folder, batcher, drops.drop, send_raw=send_raw, command=(sys.executable, "-c", program)))
+        command = (sys.executable, "-c", program)
+        made.append(Windows(folder, batcher, drops.drop, send_raw=send_raw, unread=unread.append, command=command))
         if start:
             made[-1].start()
         return made[-1]
@@ -104,7 +110,7 @@ def test_the_raw_file_follows_in_chunks_where_it_may(make_windows, window, spool
     [(DIES, "ended with code 137"), (COMPLAINS, "the profiler's file holds no events")],
 )
 def test_what_cannot_be_read_is_a_failed_capture_with_one_sentence(
-    program, says, make_windows, window, folder, spool, wait_until
+    program, says, make_windows, window, folder, spool, wait_until, unread
 ):
     windows = make_windows(program)
     windows.submit(window())
@@ -112,6 +118,7 @@ def test_what_cannot_be_read_is_a_failed_capture_with_one_sentence(
     (record,) = spooled(spool)
     assert (record.capture.state, record.capture.command_id) == ("failed", "c1")
     assert says in record.capture.detail
+    assert unread == [record.capture.detail]
     assert [path.name for path in folder.iterdir()] == ["lock"]
 
 

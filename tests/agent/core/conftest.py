@@ -100,9 +100,9 @@ def agent(clock, tmp_path):
     engines = [engine]
     chosen = []
 
-    def choose(setting):
-        chosen.append(setting)
-        engine = engines[0] if engines else None
+    def choose(setting, given_up):
+        chosen.append((setting, dict(given_up)))
+        engine = next((one for one in engines if one.name not in given_up), None)
         return engine, [Part("engine.direct", "on" if engine else "unavailable", "torch is not imported yet")]
 
     controller = Controller(

@@ -1,3 +1,4 @@
+import errno
 import json
 import sys
 from pathlib import Path
@@ -10,12 +11,19 @@ from midwatch.model.capture import CaptureOrder
 from midwatch.model.plain import from_plain, to_plain
 from midwatch.model.requests import Workload
 from midwatch.model.site import Frame
+from midwatch.model.status import Part
 from midwatch.model.tracks import SampleRow, ThreadName, Tracks
+from midwatch.testing import FakeEngine
 from midwatch.watch.sampler import WindowSamples
 
 
 def order(reason="demand", **rest):
     return CaptureOrder(rest.pop("capture_id", "c1"), reason, **rest)
+
+
+def windows(agent):
+    """The line of the status that is about windows."""
+    return agent.controller.status()[-1]
 
 
 @pytest.fixture
@@ -173,26 +181,25 @@ class TestRefusals:
         assert agent.link.frames("capture")[-1]["trace_path"] == ""
         refused = agent.controller.counts["refused"]
         assert refused >= 1
-        part = agent.controller.status()[-1]
-        assert (part.name, part.state) == ("windows", "on")
-        assert part.detail == f"{refused} refused, the last one since {capture.detail}"
+        assert windows(agent).detail.endswith(f"{refused} refused, the last one since {capture.detail}")
 
     def test_by_the_engine(self, agent, serve_order):
         agent.engine.refuses = "a profiler session of the service is open"
         self.refused(agent, serve_order(order()), "a profiler session of the service is open")
 
     def test_a_session_of_the_users_is_told_while_it_lasts(self, agent):
-        assert agent.controller.status()[-1].detail == ""
+        agent.controller._choose_engine()
+        assert windows(agent) == Part("windows", "on")
         session.user_begins(7)
-        part = agent.controller.status()[-1]
+        part = windows(agent)
         session.user_ends(7)
-        assert (part.name, part.state) == ("windows", "unavailable")
-        assert part.detail == "a profiler session of the service is open"
-        assert agent.controller.status()[-1].state == "on"
+        assert part == Part("windows", "unavailable", "a profiler session of the service is open")
+        assert windows(agent).state == "on"
 
     def test_no_engine(self, agent, serve_order):
         agent.engines.clear()
-        self.refused(agent, serve_order(order()), "engine.direct: torch is not imported yet")
+        self.refused(agent, serve_order(order()), "torch is not imported yet")
+        assert windows(agent).state == "unavailable"
         assert not agent.controller.offer(order("routine"))
 
     def test_no_deep_windows(self, agent, serve_order, monkeypatch):
@@ -203,13 +210,19 @@ class TestRefusals:
     def test_no_companion(self, agent, serve_order):
         agent.link.trace_dir = ""
         self.refused(agent, serve_order(order()), "no companion process")
+        assert windows(agent).state == "unavailable"
 
     def test_budget(self, agent, serve_order):
         for number in range(5):
             assert serve_order(order("spike", capture_id=f"c{number}")).state == "done"
         assert not agent.controller.offer(order("spike"))
         self.refused(agent, serve_order(order("spike")), "budget of 5 windows")
-        assert serve_order(order("demand")).state == "done"
+        assert windows(agent).state == "on", "those that people ask for still open"
+        assert "MIDWATCH_WINDOWS_PER_HOUR" in windows(agent).detail
+        for number in range(5):
+            assert serve_order(order("demand", capture_id=f"d{number}")).state == "done"
+        assert windows(agent).state == "unavailable"
+        assert windows(agent).detail.startswith("the budget of 10 windows an hour is spent")
 
     def test_too_many_waiting(self, agent):
         for number in range(6):
@@ -233,14 +246,42 @@ def test_an_empty_window_is_told_and_makes_the_agent_cool_down(agent, serve_orde
     assert (capture.state, capture.detail) == ("empty", "the profiler gave no records back")
     assert agent.link.frames("capture")[0]["trace_path"] == ""
     assert not agent.controller.offer(order("spike"))
+    part = windows(agent)
+    assert part.state == "on"
+    assert part.detail == (
+        "the last window went wrong: for 30 s after it none opens that nobody asks for; "
+        "1 gave no records, the last one since the profiler gave no records back"
+    )
 
 
 def test_an_engine_that_was_given_up_is_followed_by_the_capped_one(agent, serve_order):
-    serve_order(order())
+    agent.engines.append(FakeEngine(agent.clock))
+    agent.engines[1].name = "capped"
+    assert serve_order(order()).engine == "direct"
     agent.engine.off = "3 windows in a row failed"
-    agent.chosen.clear()
-    serve_order(order())
-    assert agent.chosen == ["capped"]
+    assert serve_order(order()).engine == "capped"
+    assert agent.chosen[-1] == ("auto", {"direct": "3 windows in a row failed"})
+    agent.engines[1].off = "a window could not be opened"
+    capture = serve_order(order())
+    assert capture.state == "refused", "neither is tried again: nobody knows what they left behind in the profiler"
+    assert agent.chosen[-1] == (
+        "auto",
+        {"direct": "3 windows in a row failed", "capped": "a window could not be opened"},
+    )
+
+
+def test_an_engine_that_breaks_is_followed_at_once_and_not_by_the_next_order(agent, serve_order, monkeypatch):
+    agent.engines.append(FakeEngine(agent.clock))
+    agent.engines[1].name = "capped"
+
+    def fail(path):
+        agent.engine.off = "3 windows in a row failed"
+        raise EngineError("the window could not be saved: C++ exception")
+
+    monkeypatch.setattr(agent.engine, "close", fail)
+    assert serve_order(order()).state == "failed"
+    assert agent.controller.engine == "capped"
+    assert windows(agent).state == "failed"
 
 
 def test_a_trace_that_nobody_takes_is_removed(agent, serve_order, tmp_path):
@@ -258,6 +299,85 @@ def test_a_trace_that_was_saved_in_part_is_removed(agent, serve_order, monkeypat
     monkeypatch.setattr(agent.engine, "close", fail)
     assert serve_order(order()).state == "failed"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_window_that_failed_is_told_until_one_goes_well(agent, serve_order, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(agent.engine, "close", _fails)
+        for _ in range(2):
+            serve_order(order())
+    part = windows(agent)
+    assert part.state == "failed"
+    assert part.detail.endswith("2 failed, the last one since the window could not be saved: twice over")
+    assert "\n" not in part.detail
+    serve_order(order())
+    assert windows(agent).state == "on"
+    assert windows(agent).detail.startswith("2 failed, the last one since ")
+
+
+def test_a_trace_that_the_companion_could_not_read_is_a_failed_window(agent, wait_until):
+    agent.controller.torch_imported()
+    agent.controller.start()
+    agent.link.inbox.append({"t": "unread", "detail": "the trace cannot be read: it is cut off"})
+    agent.controller.wake()
+    wait_until(lambda: agent.controller.counts["failed"])
+    assert windows(agent) == Part(
+        "windows", "failed", "1 failed, the last one since the trace cannot be read: it is cut off"
+    )
+
+
+def test_what_is_amiss_although_windows_open_is_told(agent):
+    agent.controller._choose_engine()
+    agent.engine.warns = "the crash latch is off"
+    assert windows(agent) == Part("windows", "on", "the crash latch is off")
+
+
+def test_an_engine_that_is_off_is_told_before_somebody_asks_for_a_window(agent):
+    agent.controller._choose_engine()
+    agent.engine.off = "KINETO_USE_DAEMON is set"
+    assert windows(agent) == Part("windows", "unavailable", "KINETO_USE_DAEMON is set")
+
+
+def test_a_profiler_that_hangs_is_told(agent, serve_order, monkeypatch):
+    seen = []
+
+    def hang(path):
+        seen.append(windows(agent).state)
+        agent.clock.advance(61)
+        seen.append(windows(agent))
+        raise EngineError("at last")
+
+    monkeypatch.setattr(agent.engine, "close", hang)
+    serve_order(order())
+    assert seen[0] == "on"
+    assert (seen[1].state, "restart the service" in seen[1].detail) == ("failed", True)
+    assert "hung" not in windows(agent).detail
+
+
+def test_a_profiler_thread_that_could_not_start_is_told(agent, monkeypatch):
+    def none_left(flags):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(controller.os, "pipe2", none_left)
+        with pytest.raises(OSError, match="Too many"):
+            agent.controller.start()
+    assert windows(agent) == Part("windows", "failed", "the profiler thread does not run; the log has the error")
+
+
+def test_a_forked_child_says_that_it_is_one(agent, monkeypatch, wait_until):
+    agent.controller.torch_imported()
+    agent.controller.start()
+    wait_until(lambda: agent.controller.engine)
+    with monkeypatch.context() as child:
+        child.setattr(controller.os, "getpid", lambda: 1)
+        assert windows(agent).state == "off"
+        assert "forked" in windows(agent).detail
+    assert windows(agent).state == "on"
+
+
+def _fails(path):
+    raise EngineError("the window could not be\nsaved: twice over")
 
 
 def test_a_window_is_over_for_the_requests_also_where_naming_its_samples_fails(
@@ -286,19 +406,32 @@ def test_a_controller_that_has_stopped_is_remembered_by_nobody(agent):
 def test_whatever_goes_wrong_the_order_is_answered_and_the_session_closed(
     agent, serve_order, monkeypatch, swallowed, tmp_path
 ):
-    def full(path, tracks, clock):
+    def broken(path, tracks, clock):
         Path(path).write_text("half")
-        raise OSError(28, "No space left on device")
+        raise RuntimeError("broken")
 
-    monkeypatch.setattr(controller, "write_tracks", full)
+    monkeypatch.setattr(controller, "write_tracks", broken)
     capture = serve_order(order(command_id="k1"))
     assert (capture.state, capture.command_id) == ("failed", "k1")
-    assert "No space left" in capture.detail
+    assert capture.detail == "RuntimeError: broken"
     assert agent.engine.aborted == 1
     assert list(tmp_path.iterdir()) == []
     assert not agent.sampler.running
     assert not agent.controller.offer(order("spike"))
     swallowed.clear()
+
+
+def test_a_full_disk_costs_the_window_and_is_no_error_of_ours(agent, serve_order, monkeypatch, tmp_path):
+    def full(path, tracks, clock):
+        Path(path).write_text("half")
+        Path(path.replace("tracks.json", "trace.json.tmp")).write_text("what Kineto leaves")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(controller, "write_tracks", full)
+    capture = serve_order(order())
+    assert (capture.state, "No space left" in capture.detail) == ("failed", True)
+    assert "MIDWATCH_TRACE_DIR" in windows(agent).detail
+    assert list(tmp_path.iterdir()) == []
 
 
 def _any_capture():

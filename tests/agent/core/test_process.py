@@ -29,7 +29,7 @@ def frames(kinds=("spike", "capture", "stats", "status")):
     sent, send = [], type(link).send
     def keep(self, frame):
         if frame["t"] in kinds:
-            kept = dict(frame)
+            kept = {key: json.loads(getattr(value, "text", "null")) or value for key, value in frame.items()}
             if frame.get("tracks_path"):
                 kept["tracks"] = json.load(open(frame["tracks_path"]))
                 kept["trace"] = json.load(open(frame["trace_path"]))
@@ -236,6 +236,28 @@ def test_a_service_that_forks_after_the_import(run):
     assert (state, threads, found["code"]) == ("off", 1, 0)
     assert detail.startswith("forked: ")
     assert found["parent"] == "warming_up"
+
+
+def test_a_part_that_could_not_start_for_want_of_descriptors_starts_later(run):
+    found = run("""
+        import midwatch
+        pipe2, failures = os.pipe2, [OSError(24, "Too many open files")] * 2
+
+        def short(flags):
+            if failures:
+                raise failures.pop()
+            return pipe2(flags)
+
+        os.pipe2 = short
+        midwatch.start(service="ranker")
+        windows = lambda: {part.name: part for part in midwatch.status().parts}.get("windows")
+        until(lambda: windows() and windows().state == "failed")
+        state, detail = midwatch.status().state, windows().detail
+        import torch
+        until(lambda: windows().state == "on")
+        print(json.dumps([state, detail, midwatch.status().state]))
+    """)
+    assert found == ["degraded", "the profiler thread does not run; the log has the error", "warming_up"]
 
 
 def test_a_fork_amid_an_import_of_the_agents_waits_for_it(run):

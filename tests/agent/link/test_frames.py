@@ -2,6 +2,7 @@ import socket
 
 import pytest
 from midwatch.link.frames import MAX_PACKET_BYTES, Channel
+from midwatch.model.pieces import JsonText
 
 
 @pytest.fixture
@@ -51,6 +52,12 @@ def test_a_full_socket_is_a_reason_and_leaves_no_file(ends, tmp_path):
     assert here.send({"t": "spike", "text": "x" * MAX_PACKET_BYTES}) == "link_full"
     assert list(tmp_path.iterdir()) == []
     assert len(there.receive(limit=sent + 1)[0]) == sent
+
+
+def test_a_value_that_has_been_written_already_arrives_as_any_other(ends):
+    here, there = ends
+    assert here.send({"t": "spike", "spike": JsonText('{"samples":[1,"é"]}'), "n": 7}) == ""
+    assert there.receive() == ([{"t": "spike", "spike": {"samples": [1, "é"]}, "n": 7}], False)
 
 
 def test_what_is_no_json_is_not_sent(ends):

@@ -117,6 +117,37 @@ def test_a_companion_that_cannot_be_started_is_one_line_of_status(make_link, clo
     assert link.send({"t": "stats"})
 
 
+def test_a_folder_that_cannot_be_made_is_tried_again(make_link, clock, spawner, tmp_path):
+    (tmp_path / "file").touch()
+    link = make_link(clock, trace_dir=str(tmp_path / "file"))
+    link.start()
+    assert link.status().state == "unavailable"
+    assert "(Not a directory" in link.status().detail
+    assert link.status().detail.endswith("nothing is sent: set MIDWATCH_TRACE_DIR to a folder that can be written")
+    (tmp_path / "file").unlink()
+    (tmp_path / "file").mkdir()
+    clock.advance(9)
+    assert not link.tick()
+    clock.advance(1)
+    assert link.tick()
+    assert Path(link.trace_dir).is_dir()
+    assert link.send({"t": "stats"})
+    assert len(spawner.processes) == 1
+    assert not link.tick()
+
+
+def test_a_link_that_was_stopped_is_not_tried_again(make_link, clock, tmp_path):
+    (tmp_path / "file").touch()
+    link = make_link(clock, trace_dir=str(tmp_path / "file"))
+    link.start()
+    link.stop(0.0)
+    (tmp_path / "file").unlink()
+    (tmp_path / "file").mkdir()
+    clock.advance(60)
+    assert not link.tick()
+    assert link.trace_dir == ""
+
+
 def test_without_a_python_there_is_no_companion_and_no_directory(make_link, drops, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/usr/bin/uwsgi")
     link = make_link()

@@ -1,4 +1,8 @@
-"""A clock to turn by hand, and a guard that does not hide what a sensor under test does wrong."""
+"""A clock to turn by hand, a guard that hides nothing that a sensor under test does wrong, a lack of descriptors."""
+
+import os
+import resource
+from contextlib import contextmanager
 
 import pytest
 from midwatch.guard import guard
@@ -27,3 +31,21 @@ def swallowed():
     guard.witness = lambda place, error: seen.append((place, error))
     yield seen
     guard.witness = None
+
+
+@pytest.fixture
+def no_descriptors():
+    """Gives a block in which this process can open nothing."""
+
+    @contextmanager
+    def exhausted():
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest_free = os.dup(0)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    return exhausted

@@ -1,5 +1,8 @@
 """The state of a sensor, and its recent readings."""
 
+import errno
+import itertools
+
 import pytest
 from midwatch.model.status import Part
 from midwatch.sensors.base import Sensor, Unavailable
@@ -76,6 +79,60 @@ def test_a_sensor_that_breaks_goes_off_after_three_looks_in_a_row(swallowed):
     assert sensor.status() == Part("plain", "failed", "switched itself off after OSError: broken")
     assert sensor.calls.count("look") == 6
     assert [place for place, _ in swallowed] == ["sensor.plain"] * 5 + ["sensor.plain.close"]
+
+
+SECOND = 10**9
+
+
+def test_a_sensor_that_went_off_tries_again_ever_more_seldom_and_tells_nothing_twice(swallowed):
+    sensor = Plain(on_open=OSError("broken"))
+    sensor.start()
+    tries = []
+    for second in range(4_000):
+        before = sensor.calls.count("open")
+        sensor.tick(second * SECOND)
+        tries += [second] * (sensor.calls.count("open") - before)
+    waits = [later - earlier for earlier, later in itertools.pairwise(tries)]
+    assert tries[0] == 10
+    assert waits[:6] == [21, 41, 81, 161, 321, 601], "twice as long each time, and a tick to begin with"
+    assert set(waits[6:]) == {601}
+    assert len(swallowed) == 1
+    assert sensor.calls.count("close") == len(tries) + 1
+    assert sensor.status().state == "failed"
+
+
+@pytest.mark.parametrize("trouble", [Unavailable("It has gone."), OSError("broken"), OSError(errno.EMFILE, "too many")])
+def test_what_was_missing_for_a_while_costs_a_while(swallowed, trouble):
+    sensor = Plain(on_look=trouble)
+    sensor.start()
+    for second in range(8):
+        sensor.tick(second * SECOND)
+    assert sensor.status().state in ("failed", "unavailable")
+    sensor.raises["look"] = None
+    for second in range(8, 20):
+        sensor.tick(second * SECOND)
+    assert sensor.status() == Part("plain", "on")
+    assert sensor.calls.count("open") == 2
+    swallowed.clear()
+
+
+def test_no_descriptor_left_is_told_in_one_line_and_is_no_error(swallowed):
+    sensor = Plain(on_look=OSError(errno.EMFILE, "Too many open files"))
+    sensor.start()
+    sensor.tick(1)
+    assert sensor.status().state == "unavailable"
+    assert "raise the limit of open files" in sensor.status().detail
+    assert not swallowed
+
+
+def test_a_sensor_that_was_stopped_does_not_try_again():
+    sensor = Plain(on_open=Unavailable("There is no such thing here."))
+    sensor.start()
+    sensor.stop()
+    for second in range(100):
+        sensor.tick(second * SECOND)
+    assert sensor.calls == ["open", "close"]
+    assert sensor.status().state == "off"
 
 
 def test_a_sensor_that_cannot_open_fails_at_once(swallowed):

@@ -250,6 +250,31 @@ def test_a_driver_that_does_not_answer(machine, clock, swallowed, code):
     assert not swallowed
 
 
+def test_no_descriptor_left_is_not_taken_for_a_machine_without_nvml(clock, no_descriptors, swallowed):
+    sensor = sensor_of(clock, library="libno-such-thing.so.1")
+    with no_descriptors():
+        tick(sensor, clock, 1)
+        assert "raise the limit of open files" in sensor.status().detail
+    for _ in range(12):
+        tick(sensor, clock, 1)
+    assert "This machine has no NVML" in sensor.status().detail
+    assert not swallowed
+
+
+def test_a_lost_gpu_that_is_back_is_read_again(machine, clock, swallowed):
+    sensor = sensor_of(clock)
+    machine.boards[1].errors = {"memory": pynvml.NVML_ERROR_GPU_IS_LOST}
+    for _ in range(4):
+        tick(sensor, clock, 1)
+    assert sensor.status().state == "failed"
+    machine.boards[1].errors = {}
+    for _ in range(12):
+        tick(sensor, clock, 1)
+    assert sensor.status().state == "on"
+    assert sensor.take()[-1].utilization == 37.0
+    swallowed.clear()
+
+
 def test_a_process_that_nvml_does_not_list_claims_no_other_processes(machine, clock):
     machine.boards[1].pids = [1, 2, 3]
     sensor = sensor_of(clock)

@@ -104,6 +104,51 @@ def test_throttled_time_is_a_difference(monkeypatch, tmp_path, clock):
     assert (sample.throttled_ns, sample.cpu_quota) == (3_000_000, 1.5)
 
 
+def test_it_is_back_when_there_are_descriptors_again(clock, no_descriptors, swallowed):
+    sensor = ProcessSensor(clock)
+    sensor.start()
+    with no_descriptors():
+        for _ in range(5):
+            clock.now_ns += 10**9
+            sensor.tick(clock.now_ns)
+        assert sensor.status().state == "unavailable"
+        assert "raise the limit of open files" in sensor.status().detail
+    for _ in range(12):
+        clock.now_ns += 10**9
+        sensor.tick(clock.now_ns)
+    assert sensor.status().state == "on"
+    assert sensor.take()
+    assert not swallowed
+
+
+def test_it_starts_late_where_there_were_no_descriptors_at_first(clock, no_descriptors, swallowed):
+    sensor = ProcessSensor(clock)
+    with no_descriptors():
+        sensor.start()
+        assert sensor.status().state == "unavailable"
+    for _ in range(13):
+        clock.now_ns += 10**9
+        sensor.tick(clock.now_ns)
+    assert sensor.status().state == "on"
+    assert sensor.take()
+    assert not swallowed
+
+
+def test_what_could_not_be_read_for_a_while_is_not_all_throttled_at_once(monkeypatch, tmp_path, clock, no_descriptors):
+    group = tmp_path / "group"
+    write(group, cpu__max="150000 100000\n", cpu__stat="throttled_usec 7000000\n")
+    monkeypatch.setattr(process, "Cgroup", lambda text: Cgroup("0::/group", tmp_path))
+    sensor = ProcessSensor(clock)
+    sensor.start()
+    with no_descriptors():
+        clock.now_ns += 10**9
+        sensor.tick(clock.now_ns)
+    for _ in range(13):
+        clock.now_ns += 10**9
+        sensor.tick(clock.now_ns)
+    assert {sample.throttled_ns for sample in sensor.take()} == {0}
+
+
 def write(folder, **files):
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -111,6 +156,13 @@ def write(folder, **files):
 
 
 V2_STAT = "usage_usec 5\nuser_usec 3\nnr_periods 10\nnr_throttled 2\nthrottled_usec 7000\n"
+def test_a_quota_that_changes_is_seen_after_a_while(tmp_path):
+    write(tmp_path, cpu__max="150000 100000\n", cpu__stat="throttled_usec 1\n")
+    group = Cgroup("0::/\n", tmp_path)
+    write(tmp_path, cpu__max="300000 100000\n")
+    assert [group.read().quota for _ in range(10)] == [1.5] * 9 + [3.0]
+
+
 V1_STAT = "nr_periods 10\nnr_throttled 2\nthrottled_time 9000000\n"
 
 

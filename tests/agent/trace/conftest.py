@@ -97,9 +97,10 @@ class Agent:
         number = len(self.requests)
         self.requests.append(RequestRecord(number, route, self.unix(start), nanos(end - start), thread, **more))
 
-    def unit(self, start: float, end: float, thread: int, requests: int = 1) -> None:
+    def unit(self, start: float, end: float, thread: int, requests: int = 1, **more: Any) -> None:
         number = len(self.units)
-        self.units.append(UnitRecord(number, "Model", self.unix(start), nanos(end - start), thread, requests=requests))
+        record = UnitRecord(number, "Model", self.unix(start), nanos(end - start), thread, requests=requests, **more)
+        self.units.append(record)
 
     def sample(self, at: float, weight: float, frames: Iterable[Frame], thread: int = MAIN, late: float = 0.0) -> None:
         stack = tuple(self._frames.setdefault(frame, len(self._frames)) for frame in frames)

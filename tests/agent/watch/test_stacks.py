@@ -186,3 +186,12 @@ def test_naming_survives_threads(stage):
         thread.join(20)
     assert len(set(answers)) == 1
     assert isinstance(answers[0], Frame)
+
+
+def test_the_way_is_given_before_each_place_that_has_no_name_yet():
+    stacks, given = Stacks(), []
+    stack = stacks.walk(sys._getframe(), 3)
+    named = stacks.frames(stack, lambda: given.append(1))
+    assert len(given) == len(named) == 3
+    assert stacks.frames(stack, lambda: given.append(1)) == named
+    assert len(given) == 3

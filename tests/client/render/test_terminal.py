@@ -53,3 +53,11 @@ def test_brackets_in_names_are_no_markup(capture_report):
 def test_a_clean_verdict_says_why():
     text = printed(Report(Diagnosis(Verdict.CLEAN, reason="Device-bound."), file="t.json"))
     assert text == "t.json\n\nClean. Device-bound.\n"
+
+
+def test_a_line_that_no_sample_saw_is_not_said_to_have_been_seen(capture_report):
+    finding = capture_report.diagnosis.findings[0]
+    near = dataclasses.replace(finding, site=dataclasses.replace(finding.site, exact=False))
+    text = " ".join(printed(Report(Diagnosis(Verdict.FINDINGS, (near,)))).split())
+    assert "record_confidence in app/metrics.py (near line 41; no stack sample fell on the line itself)" in text
+    assert "was seen" not in text

@@ -20,6 +20,7 @@ TEXTS = {
     "family": st.sampled_from(["gemm", "conv", "softmax", "attention", "elementwise", "other"]),
     "basis": st.sampled_from(["ledger", "annotation", "step", "window"]),
     "role": st.sampled_from(["request", "unit", "other"]),
+    "what": st.sampled_from(["ops", "python", "blocked", "glue", "idle", "held", "gc", "queued", "unknown"]),
     "rule": st.sampled_from(["sketch", "new_shape"]),
     "tensor_cores": st.sampled_from(["yes", "no", "unknown"]),
     "memory": st.sampled_from(["Device -> Pageable", "Pinned -> Device"]),

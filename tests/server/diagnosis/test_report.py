@@ -11,7 +11,8 @@ from midwatch.model.incident import Incident, Occurrence
 from midwatch.model.resource import Resource
 from midwatch.model.samples import GcPause
 from midwatch.model.site import Site
-from midwatch.model.trace import GapFacts, Lane, Timeline
+from midwatch.model.trace import GapFacts, Lane, TimeFacts, Timeline
+from midwatch.model.workload import Workload
 from midwatch_server.diagnosis import Evidence, Report, diagnose, document, documents
 
 DOCUMENTED = set(re.findall(r"`([a-z0-9_]+)`", (Path(__file__).parents[3] / "docs" / "report.md").read_text()))
@@ -24,7 +25,10 @@ def full_report(make):
     gap = GapFacts("python", 10, 49.0, 5.2, 10, 4.9, 4.8, site=Site("app.py", 3, "tokenise"))
     pause = GcPause(make.START, 400 * make.MS, 2, 0, 1, 1, explicit=False)
     summary = dataclasses.replace(
-        make.window(gaps=(gap,)), timeline=Timeline(1.0, 10.0, (Lane("host", "host", (0, 50, 100)),))
+        make.window(gaps=(gap,)),
+        timeline=Timeline(1.0, 10.0, (Lane("host", "host", (0, 50, 100)),)),
+        time=(TimeFacts("idle", 0.4, 4.0, 12, "batcher", Site("app.py", 62, "collect")),),
+        workload=Workload(("float32[8,64]@cpu",), 8),
     )
     spike = make.spike(500, gc=(pause,), samples=make.samples(400, 500, make.frame("rank")))
     diagnosis = diagnose(Evidence(summary=summary, spike=spike))
@@ -83,3 +87,18 @@ def test_several_files_stand_under_reports(make):
     both = documents([report, report])
     assert both == {"schema": "midwatch.report.v1", "reports": [document(report), document(report)]}
     assert documents([report]) == document(report)
+
+
+def test_the_inputs_are_the_window_s_own_before_those_of_its_trace(make):
+    summary = full_report(make).summary
+    from_trace = Report(diagnose(Evidence(summary=summary)), summary=summary)
+    assert document(from_trace)["workload"]["inputs"] == ["float32[8,64]@cpu"]
+    noted = Capture("c1", "demand", "done", workload=Workload(("int64[4]@cpu",), 4))
+    assert dataclasses.replace(from_trace, capture=noted).workload.inputs == ("int64[4]@cpu",)
+    assert dataclasses.replace(from_trace, spike=make.spike()).workload == Workload()
+
+
+def test_the_time_of_a_service_without_a_device_is_told(make):
+    (idle,) = document(full_report(make))["window"]["time"]
+    assert (idle["what"], idle["share"], idle["samples"], idle["thread"]) == ("idle", 0.4, 12, "batcher")
+    assert idle["site"]["line"] == 62

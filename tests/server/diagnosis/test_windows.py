@@ -107,7 +107,7 @@ def test_milliseconds_are_untraced_and_the_factor_is_a_caveat(make):
 def test_a_hiccup_of_one_request_counts_only_where_it_makes_it_stand_out(make, affected, wall_ms, named):
     summary = make.window()
     slow = [dataclasses.replace(request, wall_ms=wall_ms) for request in summary.requests[:affected]]
-    facts = gap(make.RANK, requests_affected=affected, starts_ms=(1.0,))
+    facts = gap(make.RANK, per_request_ms=8.0, recoverable_ms=8.0, requests_affected=affected, starts_ms=(1.0,))
     hiccup = dataclasses.replace(summary, requests=(*slow, *summary.requests[affected:]), gaps=(facts,))
     diagnosis = judge(hiccup)
     assert bool(diagnosis.findings) is named

@@ -80,6 +80,7 @@ class AgentStatus(google.protobuf.message.Message):
     PARTS_FIELD_NUMBER: builtins.int
     DROPS_FIELD_NUMBER: builtins.int
     GUARDED_ERRORS_FIELD_NUMBER: builtins.int
+    WINDOWS_FAILED_FIELD_NUMBER: builtins.int
     unix_ns: builtins.int
     """When, Unix nanoseconds."""
     state: builtins.str
@@ -100,6 +101,8 @@ class AgentStatus(google.protobuf.message.Message):
     """Windows that came back without records."""
     in_flight: builtins.int
     """Requests in flight now."""
+    windows_failed: builtins.int
+    """Windows that came to nothing: they could not be opened, or their trace not be written or read."""
     @property
     def parts(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Part]:
         """Sensors, engines and integrations."""
@@ -128,9 +131,10 @@ class AgentStatus(google.protobuf.message.Message):
         parts: collections.abc.Iterable[global___Part] | None = ...,
         drops: collections.abc.Iterable[global___NamedCount] | None = ...,
         guarded_errors: collections.abc.Iterable[global___NamedCount] | None = ...,
+        windows_failed: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_state", b"_state", "state", b"state"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_state", b"_state", "detail", b"detail", "drops", b"drops", "engine", b"engine", "guarded_errors", b"guarded_errors", "in_flight", b"in_flight", "parts", b"parts", "requests", b"requests", "spikes", b"spikes", "state", b"state", "unix_ns", b"unix_ns", "windows", b"windows", "windows_empty", b"windows_empty", "windows_refused", b"windows_refused"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_state", b"_state", "detail", b"detail", "drops", b"drops", "engine", b"engine", "guarded_errors", b"guarded_errors", "in_flight", b"in_flight", "parts", b"parts", "requests", b"requests", "spikes", b"spikes", "state", b"state", "unix_ns", b"unix_ns", "windows", b"windows", "windows_empty", b"windows_empty", "windows_failed", b"windows_failed", "windows_refused", b"windows_refused"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_state", b"_state"]) -> typing.Literal["state"] | None: ...
 
 global___AgentStatus = AgentStatus

@@ -11,6 +11,7 @@ import collections.abc
 import google.protobuf.descriptor
 import google.protobuf.internal.containers
 import google.protobuf.message
+import midwatch_proto.v1.requests_pb2
 import midwatch_proto.v1.site_pb2
 import typing
 
@@ -685,6 +686,7 @@ class GcFacts(google.protobuf.message.Message):
     EXPLICIT_FIELD_NUMBER: builtins.int
     THREAD_ID_FIELD_NUMBER: builtins.int
     SITE_FIELD_NUMBER: builtins.int
+    STARTS_MS_FIELD_NUMBER: builtins.int
     generation: builtins.int
     """Oldest generation collected."""
     count: builtins.int
@@ -707,6 +709,10 @@ class GcFacts(google.protobuf.message.Message):
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where; absent where not known."""
 
+    @property
+    def starts_ms(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]:
+        """When the longest of them began, milliseconds."""
+
     def __init__(
         self,
         *,
@@ -720,9 +726,10 @@ class GcFacts(google.protobuf.message.Message):
         explicit: builtins.bool = ...,
         thread_id: builtins.int = ...,
         site: midwatch_proto.v1.site_pb2.Site | None = ...,
+        starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["collected", b"collected", "count", b"count", "explicit", b"explicit", "generation", b"generation", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "requests_affected", b"requests_affected", "site", b"site", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["collected", b"collected", "count", b"count", "explicit", b"explicit", "generation", b"generation", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
 
 global___GcFacts = GcFacts
 
@@ -740,6 +747,7 @@ class LockFacts(google.protobuf.message.Message):
     WAITER_FIELD_NUMBER: builtins.int
     HOLDER_FIELD_NUMBER: builtins.int
     HOLDER_THREAD_FIELD_NUMBER: builtins.int
+    STARTS_MS_FIELD_NUMBER: builtins.int
     lock: builtins.str
     """Kind of the lock and its name in the code."""
     count: builtins.int
@@ -760,6 +768,10 @@ class LockFacts(google.protobuf.message.Message):
     def holder(self) -> midwatch_proto.v1.site_pb2.Site:
         """Line that held it; absent where not known."""
 
+    @property
+    def starts_ms(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]:
+        """When the longest of them began, milliseconds."""
+
     def __init__(
         self,
         *,
@@ -771,9 +783,10 @@ class LockFacts(google.protobuf.message.Message):
         waiter: midwatch_proto.v1.site_pb2.Site | None = ...,
         holder: midwatch_proto.v1.site_pb2.Site | None = ...,
         holder_thread: builtins.str = ...,
+        starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["holder", b"holder", "waiter", b"waiter"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["count", b"count", "holder", b"holder", "holder_thread", b"holder_thread", "lock", b"lock", "per_request_ms", b"per_request_ms", "requests_affected", b"requests_affected", "total_ms", b"total_ms", "waiter", b"waiter"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["count", b"count", "holder", b"holder", "holder_thread", b"holder_thread", "lock", b"lock", "per_request_ms", b"per_request_ms", "requests_affected", b"requests_affected", "starts_ms", b"starts_ms", "total_ms", b"total_ms", "waiter", b"waiter"]) -> None: ...
 
 global___LockFacts = LockFacts
 
@@ -845,6 +858,51 @@ class CompileFacts(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["count", b"count", "requests_affected", b"requests_affected", "site", b"site", "total_ms", b"total_ms", "what", b"what"]) -> None: ...
 
 global___CompileFacts = CompileFacts
+
+@typing.final
+class TimeFacts(google.protobuf.message.Message):
+    """Where a part of the usual requests' time went, where no device is used."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    WHAT_FIELD_NUMBER: builtins.int
+    SHARE_FIELD_NUMBER: builtins.int
+    PER_REQUEST_MS_FIELD_NUMBER: builtins.int
+    SAMPLES_FIELD_NUMBER: builtins.int
+    THREAD_FIELD_NUMBER: builtins.int
+    SITE_FIELD_NUMBER: builtins.int
+    REQUESTS_FIELD_NUMBER: builtins.int
+    what: builtins.str
+    """ops, gc, lock, compile, queued, blocked, python, glue, idle, held or unknown."""
+    share: builtins.float
+    """Share of the requests' time, 0 to 1."""
+    per_request_ms: builtins.float
+    """Mean of the requests, traced milliseconds."""
+    samples: builtins.int
+    """Stack samples that found it so; 0 for what was recorded exactly."""
+    thread: builtins.str
+    """Name of the thread that runs the model, where it is that one."""
+    requests: builtins.int
+    """How many of the requests had some of it."""
+    @property
+    def site(self) -> midwatch_proto.v1.site_pb2.Site:
+        """Where; absent where not known."""
+
+    def __init__(
+        self,
+        *,
+        what: builtins.str = ...,
+        share: builtins.float = ...,
+        per_request_ms: builtins.float = ...,
+        samples: builtins.int = ...,
+        thread: builtins.str = ...,
+        site: midwatch_proto.v1.site_pb2.Site | None = ...,
+        requests: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["site", b"site"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["per_request_ms", b"per_request_ms", "requests", b"requests", "samples", b"samples", "share", b"share", "site", b"site", "thread", b"thread", "what", b"what"]) -> None: ...
+
+global___TimeFacts = TimeFacts
 
 @typing.final
 class Lane(google.protobuf.message.Message):
@@ -927,6 +985,8 @@ class TraceSummary(google.protobuf.message.Message):
     COMPILES_FIELD_NUMBER: builtins.int
     OPS_FIELD_NUMBER: builtins.int
     TIMELINE_FIELD_NUMBER: builtins.int
+    TIME_FIELD_NUMBER: builtins.int
+    WORKLOAD_FIELD_NUMBER: builtins.int
     file: builtins.str
     """Name of the trace file, without its folder."""
     torch: builtins.str
@@ -993,6 +1053,14 @@ class TraceSummary(google.protobuf.message.Message):
     def timeline(self) -> global___Timeline:
         """For drawing."""
 
+    @property
+    def time(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___TimeFacts]:
+        """Where the time of the usual requests went, the most first."""
+
+    @property
+    def workload(self) -> midwatch_proto.v1.requests_pb2.Workload:
+        """What most of the usual requests worked on."""
+
     def __init__(
         self,
         *,
@@ -1015,8 +1083,10 @@ class TraceSummary(google.protobuf.message.Message):
         compiles: collections.abc.Iterable[global___CompileFacts] | None = ...,
         ops: collections.abc.Iterable[global___OpFacts] | None = ...,
         timeline: global___Timeline | None = ...,
+        time: collections.abc.Iterable[global___TimeFacts] | None = ...,
+        workload: midwatch_proto.v1.requests_pb2.Workload | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["device", b"device", "launch", b"launch", "timeline", b"timeline", "window", b"window"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["allocs", b"allocs", "compiles", b"compiles", "copies", b"copies", "cuda", b"cuda", "device", b"device", "events", b"events", "file", b"file", "gaps", b"gaps", "gc", b"gc", "kernels", b"kernels", "launch", b"launch", "locks", b"locks", "ops", b"ops", "request_p50_ms", b"request_p50_ms", "requests", b"requests", "timeline", b"timeline", "torch", b"torch", "waits", b"waits", "window", b"window"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["device", b"device", "launch", b"launch", "timeline", b"timeline", "window", b"window", "workload", b"workload"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["allocs", b"allocs", "compiles", b"compiles", "copies", b"copies", "cuda", b"cuda", "device", b"device", "events", b"events", "file", b"file", "gaps", b"gaps", "gc", b"gc", "kernels", b"kernels", "launch", b"launch", "locks", b"locks", "ops", b"ops", "request_p50_ms", b"request_p50_ms", "requests", b"requests", "time", b"time", "timeline", b"timeline", "torch", b"torch", "waits", b"waits", "window", b"window", "workload", b"workload"]) -> None: ...
 
 global___TraceSummary = TraceSummary

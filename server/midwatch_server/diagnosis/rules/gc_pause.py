@@ -22,7 +22,7 @@ from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, seen_in
+from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
 SHORT_MS = 2.0
@@ -85,6 +85,7 @@ def _grouped(found: Iterable[GcFacts]) -> Iterable[GcFacts]:
             requests_affected=affected,
             per_request_ms=total_ms / max(affected, 1),
             collected=sum(facts.collected for facts in group),
+            starts_ms=tuple(start for facts in group for start in facts.starts_ms),
         )
 
 
@@ -101,7 +102,7 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
     cause = f"`gc.collect()` in {place(site)}" if site else f"A garbage collection (generation {facts.generation})"
     return window_finding(
         Kind.GC_PAUSE,
-        f"{cause} holds the request for {ms(cost)} {evidence.per(facts.requests_affected)}",
+        f"{cause} holds the request for {ms(cost)} {evidence.per(facts.requests_affected, facts.starts_ms)}",
         site=site,
         cost_ms=cost,
         gain_ms=cost,
@@ -111,9 +112,10 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
         confidence=CAUSE if facts.explicit or facts.max_ms >= SHORT_MS else RUNNING_COST,
         evidence=(
             f"{plural(facts.count, 'collection')} of generation {facts.generation}",
-            f"{ms(facts.total_ms)} traced in all, the longest {ms(facts.max_ms)}",
+            f"{ms(facts.total_ms)} traced in all, the longest {ms(facts.max_ms)}{look_at(evidence, facts.starts_ms)}",
         ),
         advice=_advice(facts.generation, explicit=facts.explicit),
+        route=evidence.route_of(facts.starts_ms),
     )
 
 

@@ -1,29 +1,35 @@
 """``host_gap``: the model's work stands still while the host does other work in the request.
 
 From a window: a gap of `GapFacts` in which the host ran Python, was blocked, or ran operators while the device idled.
-What no witness names is listed with a confidence too low for a cause. Gaps that collections, locks, allocations,
-compilations or dispatch explain belong to their own rules. Where the service uses no device, a gap is a stretch
-without operators, and nothing is said of a device. Without any record of the host there is no gap to speak of.
+What no witness names is listed with a confidence too low for a cause, and not at all where samples tell where such
+requests spend their time. Gaps that collections, locks, allocations, compilations or dispatch explain belong to their
+own rules. Where the service uses no device, a gap is a stretch without operators, and nothing is said of a device;
+there Python or blocking calls may also lie in pieces too short for a gap, and then what `LEAST_SAMPLES` stack samples
+found in one function counts. Without any record of the host there is no gap to speak of.
 
 From a spike: samples of the request's thread, or of its unit's thread, that show Python or a blocking call. Time inside
 operators is the model's own work and no gap.
 
-Source: the replay for what a gap costs; the list of blocking calls is `activity.BLOCKING`. No threshold of its own.
+Source: the replay for what a gap costs; the list of blocking calls is `activity.BLOCKING`. The one threshold: of eight
+samples the standard error is a third of what they estimate.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable
 
 from midwatch.model.finding import Advice, Finding, Kind
-from midwatch.model.trace import GapFacts
+from midwatch.model.site import Site
+from midwatch.model.trace import GapFacts, TimeFacts, TraceSummary
 
 from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
-from midwatch_server.diagnosis.words import call, ms, place, plural
+from midwatch_server.diagnosis.words import call, ms, percent, place, plural
 
 MEASURE = "The median latency, and the gap at this line in a new window"
 
@@ -65,6 +71,8 @@ UNKNOWN = (
 
 NAMELESS = 0.2
 """Too low for a cause: see `judge.MIN_CONFIDENCE`."""
+ESTIMATED = 0.6
+LEAST_SAMPLES = 8
 
 
 class HostGap:
@@ -73,17 +81,75 @@ class HostGap:
     kind = Kind.HOST_GAP
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
-        """Yield one finding a gap site."""
+        """Yield one finding a place."""
         if evidence.summary is not None and not evidence.host_lane_missing:
+            scattered = _scattered(evidence, evidence.summary)
+            instead = {_place(facts.what, facts.site) for facts in scattered}
+            seen = any(facts.samples for facts in evidence.summary.time)
             for gap in evidence.summary.gaps:
-                if gap.device and evidence.device_lane_missing:
+                if (gap.device and evidence.device_lane_missing) or _place(gap.host, gap.site) in instead:
+                    continue
+                nameless = gap.host == "unknown" or not (gap.site or gap.callee)
+                if nameless and seen:
                     continue
                 if gap.host in ("python", "blocked", "unknown") or (gap.host == "ops" and gap.device):
                     yield _from_window(evidence, gap)
+            for facts in scattered:
+                yield _from_samples(evidence, facts)
         if evidence.account is not None:
             for claim in evidence.account.places:
                 if claim.seen_as in (Activity.PYTHON, Activity.BLOCKED):
                     yield _from_spike(evidence.account, claim)
+
+
+def _place(host: str, site: Site | None) -> tuple[str, str, str]:
+    return host, site.file if site else "", site.function if site else ""
+
+
+def _scattered(evidence: Evidence, summary: TraceSummary) -> list[TimeFacts]:
+    """Return the places where the usual requests spend more time than the gaps there explain.
+
+    Many of them do so: what samples found in a few requests is a gap of theirs, or chance.
+    """
+    count = evidence.main_count
+    in_gaps: dict[tuple[str, str, str], float] = defaultdict(float)
+    for gap in summary.gaps:
+        in_gaps[_place(gap.host, gap.site)] += gap.per_request_ms * gap.requests_affected
+    return [
+        facts
+        for facts in summary.time
+        if facts.what in ("python", "blocked")
+        and facts.site is not None
+        and facts.samples >= LEAST_SAMPLES
+        and facts.requests * 2 >= min(facts.samples, count)
+        and in_gaps[_place(facts.what, facts.site)] * 2 < facts.per_request_ms * count
+    ]
+
+
+def _from_samples(evidence: Evidence, facts: TimeFacts) -> Finding:
+    cost = facts.per_request_ms
+    affected = evidence.main_count
+    route = evidence.main[0].route if len(evidence.routes) > 1 and evidence.main else ""
+    at = f"{place(facts.site)}" if facts.site else ""
+    subject = f"Python in {at} runs" if facts.what == "python" else f"A blocking call in {at} holds the request"
+    of = f" of {route}" if route else ""
+    return window_finding(
+        Kind.HOST_GAP,
+        f"{subject} for about {ms(cost)} in a request{of}, in pieces between operators",
+        site=facts.site,
+        cost_ms=cost,
+        gain_ms=cost,
+        wall_ms=max(evidence.wall_ms(), cost),
+        occurrences=1.0,
+        affected=affected,
+        confidence=ESTIMATED,
+        evidence=(
+            f"{plural(facts.samples, 'stack sample')} of such requests, taken outside of operators, found them here",
+        ),
+        advice=PYTHON if facts.what == "python" else BLOCKED,
+        caveats=(f"Estimated from samples: give or take {percent(1 / math.sqrt(facts.samples))} of the figure",),
+        route=route,
+    )
 
 
 def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
@@ -101,7 +167,7 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
         confidence=_confidence(gap),
         evidence=(
             f"{plural(gap.count, 'gap')}, {ms(gap.total_ms)} traced in all",
-            f"The longest takes {ms(gap.max_ms)}{look_at(gap.starts_ms)}",
+            f"The longest takes {ms(gap.max_ms)}{look_at(evidence, gap.starts_ms)}",
         ),
         advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
         route=evidence.route_of(gap.starts_ms),

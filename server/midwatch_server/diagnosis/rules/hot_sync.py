@@ -21,10 +21,11 @@ from midwatch.model.trace import WaitFacts
 
 from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import SYNCS, Activity
-from midwatch_server.diagnosis.build import NOTE_SHARE, spike_finding, window_finding
+from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
 from midwatch_server.diagnosis.words import method, ms, place, plural, size
+from midwatch_server.diagnosis.worth import NOTE_SHARE
 
 CALLS = {
     "item": "Reading a scalar back (`.item()` or the like)",
@@ -129,7 +130,7 @@ def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
 def _window_evidence(evidence: Evidence, wait: WaitFacts, gain: float, wall: float) -> Iterable[str]:
     yield (
         f"{wait.api}: {plural(wait.count, 'wait')}, {ms(wait.total_ms)} traced, the longest {ms(wait.max_ms)}"
-        f"{look_at(wait.starts_ms)}"
+        f"{look_at(evidence, wait.starts_ms)}"
     )
     if wait.handover:
         yield f"{wait.handover} of them hand over the result at the end of a request and are not counted"

@@ -19,9 +19,10 @@ from collections.abc import Iterable
 from midwatch.model.finding import Advice, Finding, GraphCandidate, Kind
 from midwatch.model.trace import TraceSummary
 
-from midwatch_server.diagnosis.build import NOTE_SHARE, window_finding
+from midwatch_server.diagnosis.build import window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.words import count, ms, percent, place, plural
+from midwatch_server.diagnosis.worth import floor_ms
 
 MIN_LAUNCHES = 20
 MIN_SMALL_SHARE = 0.5
@@ -106,7 +107,7 @@ class LaunchBound:
 def _claimed_by_waits(evidence: Evidence, summary: TraceSummary) -> float:
     """Return what the removal of the waits that are findings of their own would gain, in untraced milliseconds."""
     gains = (evidence.untraced(wait.recoverable_ms) for wait in summary.waits if wait.count > wait.handover)
-    return sum(gain for gain in gains if gain >= NOTE_SHARE * evidence.wall_ms())
+    return sum(gain for gain in gains if gain >= floor_ms(evidence.wall_ms()))
 
 
 def _evidence(

@@ -20,7 +20,7 @@ from midwatch_server.diagnosis.account import Account, Claim, frame_site
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, seen_in
+from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
 ADVICE = (
@@ -65,7 +65,8 @@ def _title(lock: str, waiter: Site | None, cost: str, holder: Site | None, threa
 
 def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
     cost = facts.per_request_ms
-    per = evidence.per(facts.requests_affected)
+    per = evidence.per(facts.requests_affected, facts.starts_ms)
+    at = look_at(evidence, facts.starts_ms)
     return window_finding(
         Kind.LOCK_WAIT,
         _title(facts.lock, facts.waiter, f"{ms(cost)} {per}", facts.holder, facts.holder_thread, past=False),
@@ -73,14 +74,21 @@ def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
         related_site=facts.holder,
         cost_ms=cost,
         gain_ms=cost,
-        wall_ms=evidence.wall_with_ms(cost, facts.requests_affected),
+        wall_ms=_wall_ms(evidence, facts),
         occurrences=facts.count / max(facts.requests_affected, 1),
         affected=facts.requests_affected,
         confidence=0.85 if facts.holder else 0.7,
-        evidence=(f"{plural(facts.count, 'wait')} for {facts.lock}, {ms(facts.total_ms)} traced",),
+        evidence=(f"{plural(facts.count, 'wait')} for {facts.lock}, {ms(facts.total_ms)} traced" + at,),
         advice=ADVICE,
         caveats=(CAVEAT,),
+        route=evidence.route_of(facts.starts_ms),
     )
+
+
+def _wall_ms(evidence: Evidence, facts: LockFacts) -> float:
+    if not facts.starts_ms:
+        return evidence.wall_with_ms(facts.per_request_ms, facts.requests_affected)
+    return max(evidence.wall_ms(facts.starts_ms, facts.requests_affected), facts.per_request_ms)
 
 
 def _from_probe(account: Account, claim: Claim) -> Finding:

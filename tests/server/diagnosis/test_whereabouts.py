@@ -1,0 +1,129 @@
+"""A service without a device: clean with a reason, or what to do to get an answer."""
+
+import dataclasses
+
+import pytest
+from midwatch.model.finding import Kind, Verdict
+from midwatch.model.site import Site
+from midwatch.model.trace import Caveat, GapFacts, TimeFacts
+from midwatch_server.diagnosis import Evidence, diagnose
+
+COLLECT = Site("app/batcher.py", 62, "Batcher._collect", exact=True, how="sample", callee="get")
+TOWER = Site("app/model.py", 31, "Towers.forward", exact=True, how="sample")
+RULES = Site("app/rules.py", 14, "penalties", exact=True, how="sample")
+WAITING = TimeFacts("idle", 0.44, 4.4, 22, "batcher", COLLECT)
+
+
+def on_the_host(make, *time, op_ms=2.0, lanes=("host_ops", "ledger", "samples"), **more):
+    summary = make.window(lanes=lanes, time=time, **more)
+    requests = tuple(
+        dataclasses.replace(request, op_ms=op_ms, device_busy_ms=0.0, launches=0, kernels=0)
+        for request in summary.requests
+    )
+    empty = dataclasses.replace(summary.device, present=False, launches=0, kernels=0, busy_ms=0.0)
+    return dataclasses.replace(summary, requests=requests, device=empty)
+
+
+def judge(summary):
+    return diagnose(Evidence(summary=summary))
+
+
+def test_a_clean_request_says_where_its_time_goes(make):
+    summary = on_the_host(
+        make,
+        WAITING,
+        TimeFacts("ops", 0.2, 2.0),
+        TimeFacts("glue", 0.09, 0.9, 4, "batcher", TOWER),
+        TimeFacts("held", 0.18, 1.8, 9),
+        TimeFacts("glue", 0.03, 0.3, 1, "batcher", COLLECT),
+        TimeFacts("python", 0.02, 0.2, 1),
+        TimeFacts("unknown", 0.04, 0.4),
+    )
+    diagnosis = judge(summary)
+    assert diagnosis.verdict is Verdict.CLEAN
+    assert diagnosis.reason == (
+        "Nothing that could be removed stands out in a request of 10.0 ms: about 45 % thread batcher waiting for work "
+        "(`get()` in Batcher._collect (app/batcher.py:62)); 20 % operators; about 20 % the interpreter held, by this "
+        "or another thread; about 10 % Python between operators, PyTorch's own included, most of it in Towers.forward "
+        "(app/model.py:31). Estimated from 37 stack samples: give or take 6 % of the whole."
+    )
+
+
+def test_operators_that_fill_the_request_are_its_work_and_the_rest_is_told(make):
+    diagnosis = judge(
+        on_the_host(make, TimeFacts("ops", 0.8, 8.0), TimeFacts("queued", 0.2, 2.0, 0, "batcher"), op_ms=8.0)
+    )
+    assert diagnosis.reason == (
+        "Operators on the CPU run for 80 % of the request, and nothing else holds it up; the rest: "
+        "20 % thread batcher working for other requests."
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "lanes", "said"),
+    [
+        ((TimeFacts("unknown", 0.8, 8.0, 4),), ("host_ops", "ledger", "samples"), "4 stack samples fell into the rest"),
+        ((TimeFacts("unknown", 0.8, 8.0, 4),), ("host_ops", "ledger", "samples"), "--requests 100"),
+        ((TimeFacts("held", 0.7, 7.0, 20),), ("host_ops", "ledger", "samples"), "about 70 % the interpreter held"),
+        ((TimeFacts("unknown", 0.8, 8.0),), ("host_ops",), "is not known; take a window with the agent"),
+        ((TimeFacts("unknown", 0.8, 8.0),), ("host_ops",), "or record the trace with with_stack=True"),
+        ((), ("host_ops", "python"), "take a window with the agent (midwatch profile SERVICE)"),
+    ],
+)
+def test_what_is_not_known_comes_with_what_to_do_about_it(make, time, lanes, said):
+    diagnosis = judge(on_the_host(make, TimeFacts("ops", 0.2, 2.0), *time, lanes=lanes))
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert said in diagnosis.reason
+    assert ("with_stack" in diagnosis.reason) is (lanes == ("host_ops",))
+
+
+def test_a_file_that_ends_early_is_to_be_recorded_again(make):
+    summary = on_the_host(make)
+    window = dataclasses.replace(summary.window, caveats=(Caveat("truncated", "The file ends in the middle."),))
+    assert judge(dataclasses.replace(summary, window=window)).reason.endswith("copy the file when it is complete.")
+
+
+def test_a_device_of_which_too_little_is_known_asks_for_a_longer_window(make):
+    reason = judge(make.window(busy_ms=2.0, lanes=("runtime", "device", "ledger", "samples"))).reason
+    assert reason.endswith("; take a longer window (midwatch profile SERVICE --requests 100).")
+
+
+def test_python_in_pieces_too_short_for_a_gap_is_a_cause_where_enough_samples_saw_it(make):
+    scattered = TimeFacts("python", 0.3, 3.0, 24, "batcher", RULES, 9)
+    (finding,) = judge(on_the_host(make, WAITING, scattered)).findings
+    assert (finding.kind, finding.site, finding.recoverable_ms) == (Kind.HOST_GAP, RULES, 3.0)
+    assert finding.title == (
+        "Python in penalties (app/rules.py:14) runs for about 3.0 ms in a request, in pieces between operators"
+    )
+    assert finding.caveats == ("Estimated from samples: give or take 20 % of the figure",)
+    for too_little in ({"samples": 5}, {"requests": 2}):
+        rare = dataclasses.replace(scattered, **too_little)
+        assert judge(on_the_host(make, WAITING, rare)).findings == ()
+
+
+def test_one_place_is_one_finding_whether_in_gaps_or_in_pieces(make):
+    scattered = TimeFacts("python", 0.3, 3.0, 24, "batcher", RULES, 9)
+    whole = GapFacts("python", 10, 28.0, 3.0, 10, 2.8, 2.8, device=False, site=RULES)
+    (finding,) = judge(on_the_host(make, scattered, gaps=(whole,))).findings
+    assert finding.recoverable_ms == 2.8
+    rare = dataclasses.replace(whole, requests_affected=1, count=1)
+    (finding,) = judge(on_the_host(make, scattered, gaps=(rare,))).findings
+    assert finding.recoverable_ms == 3.0
+
+
+def test_a_gap_without_a_witness_is_not_listed_where_samples_tell_the_time(make):
+    nameless = GapFacts("unknown", 10, 10.0, 1.0, 10, 1.0, 1.0, device=False)
+    told = (WAITING, TimeFacts("ops", 0.5, 5.0))
+    for host in ("unknown", "python"):
+        gap = dataclasses.replace(nameless, host=host)
+        assert judge(on_the_host(make, *told, gaps=(gap,))).notes == ()
+    (note,) = judge(on_the_host(make, gaps=(nameless,))).notes
+    assert "unrecorded" in note.title
+
+
+def test_moments_outside_of_the_window_are_not_told(make):
+    gap = GapFacts("python", 10, 40.0, 4.0, 10, 4.0, 4.0, site=RULES, starts_ms=(-143.0, 12.0, 9e9))
+    (finding,) = judge(make.window(gaps=(gap,))).findings
+    assert finding.evidence[-1] == "The longest takes 4.0 ms; look at 12.000 ms of the window"
+    outside = dataclasses.replace(gap, starts_ms=(-143.0,))
+    assert judge(make.window(gaps=(outside,))).findings[0].evidence[-1] == "The longest takes 4.0 ms"
