@@ -59,6 +59,12 @@ class Settings:
         choices=("auto", "never", "always"),
     )
     spool_bytes: int = _setting(256 * 1024 * 1024, "Most disk space for what waits to be sent.", high=1 << 50)
+    trace_memory_bytes: int = _setting(
+        1 << 30,
+        "Most memory for reading one window; what does not fit is cut off in time, and the summary says so.",
+        low=1 << 27,
+        high=1 << 50,
+    )
     state_dir: str = _setting(
         "", "Spool and crash latch; default $XDG_STATE_HOME/midwatch, else ~/.local/state/midwatch."
     )

@@ -1,4 +1,4 @@
-"""A process that reads one window and ends: ``python -m midwatch.companion.reader TRACE TRACKS OUT``.
+"""A process that reads one window and ends: ``python -m midwatch.companion.reader TRACE TRACKS OUT BYTES``.
 
 Apart from the companion, since a trace of a hundred megabytes takes seconds of CPU under the GIL and memory that an
 interpreter does not give back. Prints one JSON object: ``summary`` and ``caveats``, or ``error``, one sentence.
@@ -16,11 +16,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-MEMORY_BYTES = 2 << 30
+_SPARE_BYTES = 1 << 30
+"""What the process may take beyond what reading keeps to, before it is stopped."""
 
 
-def read_window(trace: Path, tracks: Path | None, out: Path) -> dict[str, Any]:
+def read_window(trace: Path, tracks: Path | None, out: Path, memory_bytes: int = 1 << 30) -> dict[str, Any]:
     """Put ``trace`` and ``tracks`` together in ``out``, and return summary and caveats in plain form.
+
+    What does not fit into ``memory_bytes`` is cut off.
 
     Both inputs are removed as soon as they are in ``out``: they lie on a tmpfs.
 
@@ -38,22 +41,24 @@ def read_window(trace: Path, tracks: Path | None, out: Path) -> dict[str, Any]:
     for source in (trace, tracks):
         if source is not None:
             source.unlink(missing_ok=True)
-    return {"summary": to_plain(summarise(out)), "caveats": to_plain(caveats)}
+    return {"summary": to_plain(summarise(out, memory_bytes=memory_bytes)), "caveats": to_plain(caveats)}
 
 
 def main(arguments: list[str]) -> int:
     """Read the window and print what came of it."""
-    trace, tracks, out = arguments
+    trace, tracks, out = arguments[:3]
+    memory_bytes = int(arguments[3]) if len(arguments) > 3 else 1 << 30
+    limit = memory_bytes + _SPARE_BYTES
     threading.Thread(target=_end_with_stdin, name="midwatch-reader-watch", daemon=True).start()
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     with contextlib.suppress(OSError):
         # Where memory runs out, this process must go and not the service.
         Path("/proc/self/oom_score_adj").write_text("1000")
     try:
-        result = read_window(Path(trace), Path(tracks) if tracks else None, Path(out))
+        result = read_window(Path(trace), Path(tracks) if tracks else None, Path(out), memory_bytes)
     except MemoryError:
-        result = {"error": f"the trace is too large to be read in {MEMORY_BYTES >> 30} GiB of memory"}
+        result = {"error": f"the trace is too large to be read in {limit >> 20} MiB of memory"}
     except ImportError as error:
         result = {"error": f"the trace cannot be read here: {error}; pip install midwatch brings what is missing"}
     except Exception as error:

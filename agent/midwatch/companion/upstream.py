@@ -53,6 +53,7 @@ class Upstream:
             self._batcher,
             self._drops.drop,
             send_raw=_raw_allowed(settings),
+            memory_bytes=settings.trace_memory_bytes,
             unread=lambda detail: to_agent({"t": "unread", "detail": detail}),
         )
         self._uploader = Uploader(self._spool, self._connection, self._drops.drop, self._upload_news)

@@ -45,6 +45,7 @@ class Windows:
         drop: Callable[[str, int], None],
         *,
         send_raw: bool,
+        memory_bytes: int = 1 << 30,
         unread: Callable[[str], object] = lambda _detail: None,
         command: tuple[str, ...] = (sys.executable, "-m", "midwatch.companion.reader"),
     ) -> None:
@@ -52,6 +53,7 @@ class Windows:
         self._batcher = batcher
         self._drop = drop
         self._send_raw = send_raw
+        self._memory_bytes = memory_bytes
         self._unread = unread
         self._command = command
         self._jobs: queue.Queue[tuple[Frame, Path] | None] = queue.Queue()
@@ -139,7 +141,13 @@ class Windows:
         watched, held = os.pipe()
         try:
             self._reader = subprocess.Popen(
-                [*self._command, frame["trace_path"], frame.get("tracks_path") or "", str(out)],
+                [
+                    *self._command,
+                    frame["trace_path"],
+                    frame.get("tracks_path") or "",
+                    str(out),
+                    str(self._memory_bytes),
+                ],
                 stdin=watched,
                 stdout=subprocess.PIPE,
                 cwd="/",

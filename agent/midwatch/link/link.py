@@ -245,6 +245,7 @@ class Link:
             state_dir=str(state_dir(self._settings)),
             spool_bytes=self._settings.spool_bytes,
             raw_traces=self._settings.raw_traces,
+            trace_memory_bytes=self._settings.trace_memory_bytes,
             trace_dir=str(self._trace_dir or ""),
         )
         return {"t": "hello", "resource": to_plain(self._resource), "settings": to_plain(settings)}

@@ -19,5 +19,6 @@ class CompanionSettings:
     """Where the spool lives; "" keeps what waits in memory alone."""
     spool_bytes: int = 256 * 1024 * 1024
     raw_traces: str = "auto"
+    trace_memory_bytes: int = 1 << 30
     trace_dir: str = ""
     """Private to this service process; the link makes and names it."""

@@ -11,8 +11,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from midwatch.trace.ceiling import (
+    BASE_BYTES,
+    CALL_BYTES,
+    LEAST_BYTES,
+    MEMORY_BYTES,
+    ROW_BYTES,
+    WORK_BYTES,
+    Interner,
+)
 from midwatch.trace.events import EMPTY, NO_ARGS, Args, Event, Key
-from midwatch.trace.intervals import Ints, Mask
+from midwatch.trace.intervals import NONE, Ints, Mask, distinct
 
 OPS, ANNOTATIONS, RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, OVERHEAD, PYTHON, SPAN = range(10)
 
@@ -32,7 +41,9 @@ CATEGORIES = {
 """Names of today and of 2021. What is not here (memory events, flow arrows, other makers' lanes) is only counted."""
 
 _DEVICE = {KERNEL, MEMCPY, MEMSET, SYNC}
+_COSTS = {RUNTIME: CALL_BYTES, KERNEL: WORK_BYTES, MEMCPY: WORK_BYTES, MEMSET: WORK_BYTES}
 _STEP = "ProfilerStep#"
+_MOST_OTHER, _MOST_THREADS = 256, 1 << 16
 LOST = np.iinfo(np.int64).min
 """A time that is no number."""
 
@@ -80,14 +91,6 @@ class Table:
         return cls(**{f.name: np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)})
 
 
-class Interner(dict[Any, int]):
-    """Numbers things in the order in which they come."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
-
-
 @dataclass(slots=True)
 class Interned:
     """What the numbers in the tables stand for."""
@@ -98,11 +101,28 @@ class Interned:
     shapes: Interner = field(default_factory=Interner)
     """Pairs of raw JSON text."""
 
+    @property
+    def bytes(self) -> int:
+        """What they take in memory."""
+        return self.names.bytes + self.lanes.bytes + self.shapes.bytes
+
 
 class Columns:
-    """Collects batches of events into tables."""
+    """Collects batches of events into tables, in bounded memory.
 
-    def __init__(self) -> None:
+    A trace that needs more is cut in time: the later half of what was read is given up, in all tables, and what starts
+    later is left out from there on. So what is left is whole for as long as it lasts, whatever the order of the file.
+    """
+
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._room = max(memory_bytes, LEAST_BYTES) - BASE_BYTES
+        self._cost = 0
+        self.cut_ns: int | None = None
+        """Events that start from here on are left out."""
+        self.latest_ns = LOST
+        """The latest start seen, left out or not."""
+        self.full = False
+        """True where cutting did not help: no more can be taken."""
         self.interned = Interned()
         self.thread_names: dict[tuple[Key, Key], str] = {}
         self.events = 0
@@ -125,7 +145,11 @@ class Columns:
             if category >= 0:
                 self._take(category, some)
             else:
-                self.other[cat or "none"] = self.other.get(cat or "none", 0) + len(some)
+                known = cat or "none"
+                known = known if known in self.other or len(self.other) < _MOST_OTHER else "others"
+                self.other[known] = self.other.get(known, 0) + len(some)
+        if self._cost + self.interned.bytes > self._room:
+            self._cut()
 
     def table(self, *categories: int) -> Table:
         """All events of the categories, as they came; their parts are given up."""
@@ -168,7 +192,8 @@ class Columns:
         elif category == KERNEL:
             shape = self._shapes(_texts([a.grid for a in args]), [a.block for a in args])
         lane = self._streams(events, args) if category in _DEVICE else self._threads(events)
-        self._parts[category].append(
+        self._keep(
+            category,
             Table(
                 start=start,
                 end=np.where(start == LOST, LOST, start + length),
@@ -179,8 +204,48 @@ class Columns:
                 size=size,
                 shape=shape,
                 kind=np.full(len(events), category, np.int64),
-            )
+            ),
         )
+
+    def _keep(self, category: int, table: Table) -> None:
+        if category != SPAN and len(table):
+            self.latest_ns = max(self.latest_ns, int(table.start.max()))
+            if self.cut_ns is not None:
+                table = table.take(table.start < self.cut_ns)
+        self._cost += len(table) * _COSTS.get(category, ROW_BYTES)
+        self._parts[category].append(table)
+
+    def _cut(self) -> None:
+        """Give up the later half of what there is, and the names that only it used."""
+        tables = [part for category, parts in self._parts.items() if category != SPAN for part in parts]
+        starts = np.concatenate([NONE, *(table.start for table in tables)])
+        starts = starts[starts != LOST]
+        cut = int(np.median(starts)) if len(starts) else 0
+        if not (starts < cut).any():
+            self.full = True
+            return
+        parts, self._parts = self._parts, {category: [] for category in range(SPAN + 1)}
+        self.cut_ns, self._cost = cut, 0
+        for category, some in parts.items():
+            self._keep(category, Table.joined(some))
+        for column in ("name", "shape"):
+            self._forget(column)
+        self.full = self.interned.bytes > self._room // 2
+
+    def _forget(self, column: str) -> None:
+        """Number anew what the rows that are left use of the names or shapes."""
+        interner: Interner = getattr(self.interned, f"{column}s")
+        tables = [(category, part) for category, parts in self._parts.items() for part in parts]
+        numbers = np.concatenate([NONE, *(getattr(part, column) for _, part in tables)])
+        used = distinct(numbers[numbers >= 0])
+        renumbered = np.full(len(interner) + 1, -1, np.int64)
+        renumbered[used] = np.arange(len(used))
+        keys, fresh = list(interner), Interner()
+        for number in used.tolist():
+            fresh[keys[number]]  # numbers it
+        setattr(self.interned, f"{column}s", fresh)
+        for category, part in tables:
+            self._parts[category] = [replace(part, **{column: renumbered[getattr(part, column)]})]
 
     def _shapes(self, first: list[bytes], second: list[msgspec.Raw]) -> Ints:
         shapes = self.interned.shapes
@@ -207,7 +272,12 @@ class Columns:
         return found
 
     def _name_thread(self, event: Event) -> None:
-        if event.name == "thread_name" and type(event.args) is Args and type(event.args.name) is str:
+        if (
+            event.name == "thread_name"
+            and len(self.thread_names) < _MOST_THREADS
+            and type(event.args) is Args
+            and type(event.args.name) is str
+        ):
             self.thread_names[event.pid, event.tid] = event.args.name
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 EMPTY = msgspec.Raw(b"")
+UNREADABLE = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for text that is none of ours; the last for one nested thousands deep."""
 Number = float | str | None
 Key = int | float | str | None
 
@@ -28,6 +30,7 @@ class Args(msgspec.Struct, gc=False):
 
 
 NO_ARGS = Args()
+_DEVICES_LIMIT = 1 << 20
 
 
 class Event(msgspec.Struct, gc=False):
@@ -47,10 +50,21 @@ class Head(msgspec.Struct):
     """What stands beside ``traceEvents``."""
 
     base_ns: Key = msgspec.field(name="baseTimeNanoseconds", default=None)
-    devices: object = msgspec.field(name="deviceProperties", default=None)
+    device_text: msgspec.Raw = msgspec.field(name="deviceProperties", default=EMPTY)
     cuda_runtime_version: Key = None
     torch_version: Key = None
     midwatch: msgspec.Raw = EMPTY
+
+    @property
+    def devices(self) -> object:
+        """``deviceProperties``, None where there are none or where they are more than any device has."""
+        text = bytes(self.device_text)
+        if len(text) > _DEVICES_LIMIT:
+            return None
+        try:
+            return msgspec.json.decode(text or b"null")
+        except UNREADABLE:
+            return None
 
 
 EVENTS = msgspec.json.Decoder(list[Event])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -10,6 +10,7 @@ import numpy as np
 
 from midwatch.model.trace import Caveat
 from midwatch.model.tracks import Tracks
+from midwatch.trace.ceiling import MEMORY_BYTES
 from midwatch.trace.columns import (
     ANNOTATIONS,
     KERNEL,
@@ -28,13 +29,18 @@ from midwatch.trace.columns import (
     whole,
 )
 from midwatch.trace.errors import TraceError
-from midwatch.trace.events import Head, Key
+from midwatch.trace.events import UNREADABLE, Head, Key
 from midwatch.trace.intervals import Ints
 from midwatch.trace.source import Progress, Source
-from midwatch.trace.split import UNREADABLE, Reader
+from midwatch.trace.split import Reader
 
-MAX_EVENTS = 8_000_000
-"""Events read from one file, about 0.6 GB of columns: a trace beyond it is summarised up to here, and says so."""
+_TABLES = {
+    "ops": (OPS,), "annotations": (ANNOTATIONS,), "runtime": (RUNTIME,), "device": (KERNEL, MEMCPY, MEMSET),
+    "sync": (SYNC,), "overhead": (OVERHEAD,), "python": (PYTHON,), "span": (SPAN,),
+}  # fmt: skip
+_HOSTS = ("ops", "runtime", "overhead", "python")
+_TRACKS_SHARE = 16
+"""The agent's own tracks may be so small a part of the memory: as objects they take several times their text."""
 _HOUR_NS = 3_600_000_000_000
 
 
@@ -66,6 +72,8 @@ class Trace:
     thread_names: dict[tuple[Key, Key], str]
     head: Head
     tracks: Tracks | None
+    cut_ns: int | None
+    """Where the trace was cut for want of memory, None where it was not: nothing that starts later is in the tables."""
     other: dict[str, int]
     caveats: tuple[Caveat, ...]
 
@@ -74,34 +82,25 @@ class Trace:
         return unix_ns - self.base_ns - self.origin_ns
 
 
-def load(path: Path, *, progress: Progress | None = None) -> Trace:
-    """Read ``path``. Raises `TraceError` where there is nothing to read."""
+def load(path: Path, *, memory_bytes: int = MEMORY_BYTES, progress: Progress | None = None) -> Trace:
+    """Read ``path`` in about ``memory_bytes``. Raises `TraceError` where there is nothing to read."""
     source = Source(path, progress=progress)
     reader = Reader(source, path.name)
-    columns = Columns()
+    columns = Columns(memory_bytes)
     for batch in reader:
         columns.add(batch)
-        if columns.events >= MAX_EVENTS:
+        if columns.full:
             source.bounded = True
             break
     caveats = _damage(source, reader, columns)
-    tables = {
-        "ops": columns.table(OPS),
-        "annotations": columns.table(ANNOTATIONS),
-        "runtime": columns.table(RUNTIME),
-        "device": columns.table(KERNEL, MEMCPY, MEMSET),
-        "sync": columns.table(SYNC),
-        "overhead": columns.table(OVERHEAD),
-        "python": columns.table(PYTHON),
-        "span": columns.table(SPAN),
-    }
-    tracks = _tracks(reader.head, caveats)
+    tables = {key: columns.table(*categories) for key, categories in _TABLES.items()}
+    tracks = _tracks(reader.head, memory_bytes // _TRACKS_SHARE, caveats)
     low, high = _believable(tables)
     bad = 0
     for key, table in tables.items():
-        kept = table.take((table.start >= low) & (table.end <= high) & (table.end >= table.start))
-        bad += len(table) - len(kept)
-        tables[key] = kept
+        good = (table.start >= low) & (table.end <= high) & (table.end >= table.start)
+        bad += len(table) - int(good.sum())
+        tables[key] = table if good.all() else table.take(good)
     if bad:
         caveats.append(
             Caveat(
@@ -110,17 +109,21 @@ def load(path: Path, *, progress: Progress | None = None) -> Trace:
                 bad,
             ),
         )
-    measured = [t for k, t in tables.items() if k != "span" and len(t)]
-    if not measured and tracks is None:
+    cut_ns = None if columns.cut_ns is None else _cut(tables, columns.cut_ns)
+    starts = [int(t.start.min()) for k, t in tables.items() if k != "span" and len(t)]
+    if not starts and tracks is None:
         raise TraceError(
             f"{path.name} holds no timed events, so nothing can be said; "
             "record again with at least one activity and one request inside the window.",
         )
     base_ns = max(whole(reader.head.base_ns), 0)
-    origin = min((int(t.start.min()) for t in measured), default=0)
-    if not measured and tracks is not None:
+    origin = min(starts, default=0)
+    if not starts and tracks is not None:
         origin = tracks.capture.start_unix_ns - base_ns
-    moved = {key: table.shifted(-origin).sorted() for key, table in tables.items()}
+    if cut_ns is not None:
+        whole_ns = min(columns.latest_ns, high) - origin
+        caveats.append(_said_of_cut(memory_bytes, cut_ns - origin, whole_ns, columns.events))
+    moved = {key: tables.pop(key).shifted(-origin).sorted() for key in _TABLES}
     end = max((int(moved[k].end.max()) for k in moved if k != "span" and len(moved[k])), default=0)
     return Trace(
         file=path.name,
@@ -135,6 +138,7 @@ def load(path: Path, *, progress: Progress | None = None) -> Trace:
         thread_names=columns.thread_names,
         head=reader.head,
         tracks=tracks,
+        cut_ns=None if cut_ns is None else cut_ns - origin,
         other=columns.other,
         caveats=tuple(caveats),
         **moved,
@@ -149,6 +153,28 @@ def _believable(tables: dict[str, Table]) -> tuple[int, int]:
         return 0, 0
     middle = int(np.median(known))
     return middle - _HOUR_NS, middle + _HOUR_NS
+
+
+def _cut(tables: dict[str, Table], cut: int) -> int:
+    """Give all tables one end, at which no launch waits for a record that was left out; return when that is."""
+    runtime, device = tables["runtime"], tables["device"]
+    launched = np.isin(runtime.link, device.link[device.link > 0])
+    if launched.any():
+        cut = min(cut, int(runtime.start[launched].max()) + 1)
+    annotations = tables["annotations"]
+    tables["annotations"] = annotations.take(annotations.end <= cut)  # of a request that goes on the rest is missing
+    for key in _HOSTS:
+        table = tables[key].take(tables[key].start < cut)
+        tables[key] = replace(table, end=np.minimum(table.end, cut))
+    return cut
+
+
+def _said_of_cut(memory_bytes: int, kept_ns: int, whole_ns: int, events: int) -> Caveat:
+    text = (
+        f"The trace ({events:,} events) needs more than {memory_bytes >> 20} MiB of memory: "
+        f"the facts cover its first {kept_ns / 1e6:,.0f} of {whole_ns / 1e6:,.0f} ms."
+    )
+    return Caveat("cut_short", text, events)
 
 
 def _damage(source: Source, reader: Reader, columns: Columns) -> list[Caveat]:
@@ -173,9 +199,13 @@ def _damage(source: Source, reader: Reader, columns: Columns) -> list[Caveat]:
     return caveats
 
 
-def _tracks(head: Head, caveats: list[Caveat]) -> Tracks | None:
+def _tracks(head: Head, most_bytes: int, caveats: list[Caveat]) -> Tracks | None:
     raw = bytes(head.midwatch)
     if not raw:
+        return None
+    if len(raw) > most_bytes:
+        text = f"The agent's own tracks in the file are left out: they hold {len(raw) / 1e6:.0f} MB."
+        caveats.append(Caveat("tracks_unreadable", text))
         return None
     try:
         return msgspec.json.decode(raw, type=Tracks)

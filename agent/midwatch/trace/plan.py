@@ -116,8 +116,6 @@ class Timing:
     """Device rows in order of their end."""
     ends: Ints
     """Ends in that order."""
-    reach: Ints
-    """The latest end of all device rows up to each."""
 
 
 def measure(scene: Scene) -> Timing:
@@ -142,7 +140,6 @@ def measure(scene: Scene) -> Timing:
         before=before,
         by_end=by_end,
         ends=device.end[by_end],
-        reach=np.maximum.accumulate(device.end),
     )
 
 
@@ -183,7 +180,7 @@ def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tup
         items,
         max(0, last - request.end),
         shares[-1],
-        queues_of_others(scene, request, works, timing.reach),
+        queues_of_others(scene, request, works),
     )
 
 

@@ -25,15 +25,13 @@ class Queue:
         return self.done[at] if at >= 0 else 0
 
 
-def queues_of_others(scene: Scene, request: RequestSpan, works: Ints, reach: Ints) -> dict[int, Queue]:
+def queues_of_others(scene: Scene, request: RequestSpan, works: Ints) -> dict[int, Queue]:
     """Work on the streams of ``works``, by stream, that other threads launched while the request was under way.
-
-    ``reach`` is the latest end of all device rows up to each.
 
     What the request's own threads launched for others is not among it: that they do one after the other.
     """
     device, links, runtime = scene.trace.device, scene.links, scene.trace.runtime
-    first = int(np.searchsorted(reach, request.start, side="right"))
+    first = int(np.searchsorted(scene.reach, request.start, side="right"))
     stop = int(np.searchsorted(device.start, request.end, side="left"))
     rows = first + np.flatnonzero((device.end[first:stop] > request.start) & (links.launcher[first:stop] >= 0))
     own_lanes = [lane for part in request.parts for lane in part.lanes]

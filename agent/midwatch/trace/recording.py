@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from midwatch.trace.intervals import NONE, Ints
+from midwatch.trace.intervals import NONE, Ints, among
 from midwatch.trace.scene import Scene
 from midwatch.trace.spans import RequestSpan
 
@@ -20,7 +20,7 @@ def recording_cost(scene: Scene, request: RequestSpan, bounds: Ints) -> Ints:
     for part in request.parts:
         table = scene.trace.ops
         first, last = np.searchsorted(table.start, [part.start, part.end], side="left").tolist()
-        ops.append(table.start[first + np.flatnonzero(np.isin(table.lane[first:last], part.lanes))])
+        ops.append(table.start[first + np.flatnonzero(among(table.lane[first:last], part.lanes))])
     op_starts = np.sort(np.concatenate(ops))
     call_starts = scene.trace.runtime.start[scene.runtime_of(request)]
     spent = np.searchsorted(op_starts, bounds) * OP_NS + np.searchsorted(call_starts, bounds) * CALL_NS

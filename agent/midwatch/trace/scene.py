@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from midwatch.trace.intervals import NONE, Cover, Ints, distinct
+from midwatch.trace.intervals import NONE, Cover, Ints, among, distinct
 from midwatch.trace.links import Links, link
 from midwatch.trace.load import Trace
 from midwatch.trace.sites import Sites
@@ -47,11 +47,20 @@ class Scene:
 
     def runtime_of(self, request: RequestSpan) -> Ints:
         """Runtime rows on the request's threads while they work for it, in order of time."""
+        if request.index not in self._runtime_rows:
+            self._runtime_rows[request.index] = self._find_runtime(request)
+        return self._runtime_rows[request.index]
+
+    @cached_property
+    def _runtime_rows(self) -> dict[int, Ints]:
+        return {}
+
+    def _find_runtime(self, request: RequestSpan) -> Ints:
         runtime = self.trace.runtime
         found = []
         for part in request.parts:
             first, last = np.searchsorted(runtime.start, [part.start, part.end], side="left").tolist()
-            found.append(first + np.flatnonzero(np.isin(runtime.lane[first:last], part.lanes)))
+            found.append(first + np.flatnonzero(among(runtime.lane[first:last], part.lanes)))
         if len(found) < 2:
             return found[0] if found else NONE
         rows = np.concatenate(found)
@@ -86,8 +95,13 @@ class Scene:
         """When operators ran on one thread while it worked for a request."""
         ops = self.trace.ops
         first, last = np.searchsorted(ops.start, [part.start, part.end], side="left").tolist()
-        mine = first + np.flatnonzero(np.isin(ops.lane[first:last], part.lanes))
+        mine = first + np.flatnonzero(among(ops.lane[first:last], part.lanes))
         return Cover.union(ops.start[mine], np.minimum(ops.end[mine], part.end))
+
+    @cached_property
+    def reach(self) -> Ints:
+        """The latest end of all device rows up to each."""
+        return np.maximum.accumulate(self.trace.device.end)
 
     @cached_property
     def sync_by_link(self) -> Ints:
@@ -121,7 +135,12 @@ def build_scene(trace: Trace) -> Scene:
 
 
 def window_of(trace: Trace) -> tuple[int, int]:
-    """Start and end of the window: the agent's, else the span of the events."""
+    """Start and end of the window: the agent's, else the span of the events, up to where the trace was cut."""
+    start, end = _recorded(trace)
+    return start, end if trace.cut_ns is None else max(start, min(end, trace.cut_ns))
+
+
+def _recorded(trace: Trace) -> tuple[int, int]:
     if trace.tracks is not None and trace.tracks.capture.end_unix_ns > trace.tracks.capture.start_unix_ns > 0:
         capture = trace.tracks.capture
         return trace.local(capture.start_unix_ns), trace.local(capture.end_unix_ns)

@@ -6,19 +6,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from midwatch.trace.errors import TraceError
-from midwatch.trace.events import EVENT, EVENTS, HEAD, Event, Head
+from midwatch.trace.events import EVENT, EVENTS, HEAD, UNREADABLE, Event, Head
 from midwatch.trace.repair import repair
 
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args)"\s*:)')
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _END = re.compile(rb"\}\s*\]|\[\s*\]")
-UNREADABLE = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for text that is none of ours; the last for one nested thousands deep."""
 _HEAD_LIMIT = 64 << 20
-_EVENT_LIMIT = 64 << 20
+_EVENT_LIMIT = 8 << 20
 """Text without an edge between two events beyond which it is none: it is left out, and counted as one event."""
 _OVERLAP = 4 << 10
 _EDGE_TAIL = 4 << 10

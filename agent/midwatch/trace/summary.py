@@ -9,6 +9,7 @@ from pathlib import Path
 
 from midwatch.model.trace import TraceSummary, Window
 from midwatch.trace.caveats import find_caveats
+from midwatch.trace.ceiling import MEMORY_BYTES
 from midwatch.trace.copyfacts import copy_facts
 from midwatch.trace.devicefacts import device_facts
 from midwatch.trace.gains import Gains
@@ -37,7 +38,11 @@ _PLANNED = 256
 
 
 def summarise(
-    path: str | os.PathLike[str], *, untraced_p50_ms: float | None = None, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    *,
+    untraced_p50_ms: float | None = None,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress | None = None,
 ) -> TraceSummary:
     """Read a Kineto trace and return its facts.
 
@@ -45,6 +50,8 @@ def summarise(
         path: A ``.json`` or ``.json.gz`` file.
         untraced_p50_ms: Median latency of the requests without a profiler. Left out, it is taken from the agent's own
             tracks in the file where there are any.
+        memory_bytes: What reading may take in all, the interpreter included; at least 128 MiB. A trace that needs more
+            is cut in time, and a caveat says where.
         progress: Called now and then with the bytes of the file read so far, and its size.
 
     Returns:
@@ -54,7 +61,7 @@ def summarise(
         TraceError: The file cannot be read as a trace; one sentence.
     """
     with without_gc():
-        trace = load(Path(path), progress=progress)
+        trace = load(Path(path), memory_bytes=memory_bytes, progress=progress)
         return summarise_trace(trace, untraced_p50_ms=untraced_p50_ms)
 
 

@@ -16,8 +16,8 @@ PINNED_CALL_NS = 50_000
 _MERGE_NS = 200_000
 """A stream synchronize so soon after a copy on the same thread is that copy's own wait."""
 _ITEM_BYTES = 16
-_LOOK_BACK = 8192
-"""Device rows looked through for the work that a wait saw end."""
+_LOOK_BACK = (64, 8192)
+"""Device rows looked through for the work that a wait saw end: the nearest as a rule, and many at most."""
 _SLACK_NS = 3_000
 """Clock difference of host and device that is tolerated between the end of the work and the end of the wait."""
 
@@ -166,14 +166,18 @@ def _awaited(scene: Scene, start: int, end: int, stream: int) -> int:
     stop = int(np.searchsorted(device.start, end, side="right"))
     if not stop:
         return -1
-    near = slice(max(0, stop - _LOOK_BACK), stop)
-    launcher = links.launcher[near]
-    launched = pick(scene.trace.runtime.start, launcher, device.start[near])
-    fits = (device.end[near] <= end + _SLACK_NS) & (launched <= start)
-    if stream >= 0:
-        fits &= device.lane[near] == stream
-    rows = near.start + np.flatnonzero(fits)
-    return int(rows[device.end[rows].argmax()]) if len(rows) else -1
+    for back in _LOOK_BACK:
+        near = slice(max(0, stop - back), stop)
+        launcher = links.launcher[near]
+        launched = pick(scene.trace.runtime.start, launcher, device.start[near])
+        fits = (device.end[near] <= end + _SLACK_NS) & (launched <= start)
+        if stream >= 0:
+            fits &= device.lane[near] == stream
+        rows = near.start + np.flatnonzero(fits)
+        last = int(rows[device.end[rows].argmax()]) if len(rows) else -1
+        if not near.start or (last >= 0 and device.end[last] > scene.reach[near.start - 1]):
+            return last  # nothing further back ended later
+    return last
 
 
 def _with_requests(scene: Scene, waits: list[Wait]) -> list[Wait]:

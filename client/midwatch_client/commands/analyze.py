@@ -28,17 +28,23 @@ def analyze(
             "--untraced-p50", min=0.001, metavar="MS", help="The median latency without a profiler, if known."
         ),
     ] = None,
+    max_memory: Annotated[
+        int,
+        typer.Option(
+            "--max-memory", min=128, metavar="MIB", help="Most memory; a trace that needs more is cut in time."
+        ),
+    ] = 2048,
     json_: JsonFlag = False,
 ) -> None:
     """Say what a PyTorch profiler trace shows: what costs time, where, and what removing it would gain."""
     if json_ and markdown:
         raise Failure("--json and --md exclude each other; choose one of them", 2)
-    reports = [analyse(path, untraced_p50) for path in files]
+    reports = [analyse(path, untraced_p50, max_memory << 20) for path in files]
     emit(reports, json_=json_, markdown=markdown)
 
 
-def analyse(path: Path, untraced_p50_ms: float | None = None) -> Report:
-    """Read and judge one trace. Raises `Failure` with one sentence where it cannot be read."""
+def analyse(path: Path, untraced_p50_ms: float | None = None, memory_bytes: int = 2 << 30) -> Report:
+    """Read and judge one trace within ``memory_bytes``. Raises `Failure` with one sentence where it cannot be read."""
     from midwatch.trace import TraceError, summarise
     from midwatch_server.diagnosis import Evidence, Report, diagnose
 
@@ -47,7 +53,7 @@ def analyse(path: Path, untraced_p50_ms: float | None = None) -> Report:
         raise Failure(f"{said}; give the path of a trace, .json or .json.gz")
     try:
         with reading(path) as progress:
-            summary = summarise(path, untraced_p50_ms=untraced_p50_ms, progress=progress)
+            summary = summarise(path, untraced_p50_ms=untraced_p50_ms, memory_bytes=memory_bytes, progress=progress)
     except TraceError as error:
         raise Failure(str(error)) from None
     return Report(diagnose(Evidence(summary=summary, workload=summary.workload)), summary=summary, file=str(path))
