@@ -23,6 +23,7 @@ from midwatch.trace.pauses import find_pauses, gc_facts
 from midwatch.trace.plan import Plan, make_plan, measure
 from midwatch.trace.requestfacts import request_facts
 from midwatch.trace.scene import Scene, build_scene
+from midwatch.trace.shorten import shorten
 from midwatch.trace.source import Progress
 from midwatch.trace.stretches import device_stretches, host_stretches
 from midwatch.trace.timefacts import time_facts
@@ -62,7 +63,7 @@ def summarise(
     """
     with without_gc():
         trace = load(Path(path), memory_bytes=memory_bytes, progress=progress)
-        return summarise_trace(trace, untraced_p50_ms=untraced_p50_ms)
+        return shorten(summarise_trace(trace, untraced_p50_ms=untraced_p50_ms))
 
 
 def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> TraceSummary:
