@@ -21,7 +21,10 @@ _SHAPES = 4
 _FAMILIES = (
     ("collective", r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|cross_device_reduce"),
     ("attention", r"flash|fmha|attention|attn|mha_|sdpa"),
-    ("conv", r"conv|cudnn.*(?:fprop|dgrad|wgrad)|implicit_gemm|winograd|fprop|dgrad|wgrad|im2col"),
+    (
+        "conv",
+        r"conv|cudnn.*(?:fprop|dgrad|wgrad)|implicit_gemm|igemm_(?:fwd|bwd|wrw)|winograd|fprop|dgrad|wgrad|im2col",
+    ),
     (
         "gemm",
         r"gemm|nvjet|cublas|cutlass|Cijk_|matmul|gemv|splitKreduce|_mm_|dot_kernel|wmma|ampere_.*_(?:nn|nt|tn|tt)\b",

@@ -10,6 +10,7 @@ REFUSED = {"derived__metadata_only.json.gz", "derived__no_events.json"}
 KNOWN = {
     # file: (busy ms of the device, kernels, caveats among others)
     "derived__bare_list.json.gz": (0.309, 60, set()),
+    "derived__cpu_ops_missing_other_thread.json.gz": (0.309, 60, {"no_operators"}),
     "derived__dur_missing_string_ts_tid.json.gz": (0.289, 60, {"bad_numbers"}),
     "derived__gpu_events_dropped_at_start.json.gz": (0.209, 37, {"device_records_lost"}),
     "derived__truncated_plain.json.gz": (0.0, 0, {"truncated"}),
@@ -20,18 +21,40 @@ KNOWN = {
     "hta__cpu_only.json.gz": (0.0, 0, set()),
     "hta__event_sync.json.gz": (0.051, 4, set()),
     "hta__mi250_minitoy.json.gz": (0.149, 14, set()),
+    "hta__mtia.json.gz": (0.0, 0, {"unknown_lanes", "no_requests"}),
     "hta__old_categories.json.gz": (0.03, 4, {"no_requests"}),
+    "hta__rank_non_gpu.json.gz": (0.0, 0, set()),
     "hta__triton.json.gz": (0.002, 1, set()),
     "kineto__before_fix.json.gz": (0.0, 1, set()),
     "tracelens__bert_small.json.gz": (0.309, 60, {"untraced_estimated"}),
+    "tracelens__compare_01_1.json.gz": (1.16, 4, set()),
+    "tracelens__compare_01_2.json.gz": (0.8, 1, set()),
+    "tracelens__compare_02_1.json.gz": (0.275, 3, set()),
+    "tracelens__compare_02_2.json.gz": (0.12, 3, set()),
+    "tracelens__compare_03_1.json.gz": (0.35, 1, set()),
+    "tracelens__compare_03_2.json.gz": (0.78, 3, set()),
+    "tracelens__falconsai.json.gz": (1.716, 155, {"untraced_estimated"}),
     "tracelens__mi210_gpu_only.json.gz": (5.343, 562, {"no_operators", "no_requests"}),
+    "tracelens__normalization.json.gz": (1.019, 168, {"no_requests"}),
+    "tracelens__nv_moe_01.json.gz": (0.231, 36, {"no_requests"}),
+    "tracelens__nv_moe_03.json.gz": (0.489, 30, {"no_requests"}),
+    "tracelens__nv_moe_05.json.gz": (10.241, 42, {"no_requests"}),
+    "tracelens__qwen.json.gz": (43.063, 1516, {"work_without_launch"}),
+    "tracelens__sglang_decode.json.gz": (9.773, 555, {"no_requests"}),
+    "tracelens__triton.json.gz": (12.549, 12, {"no_requests"}),
     "tracelens__vllm_decode.json.gz": (10.718, 425, {"no_requests"}),
+    "tracelens_unit__conv_01.json.gz": (4.5, 1, {"device_records_lost", "work_without_launch"}),
+    "tracelens_unit__conv_03.json.gz": (0.8, 1, {"device_records_lost", "work_without_launch"}),
+    "tracelens_unit__gemm_01.json.gz": (10.89, 20, {"device_records_lost", "work_without_launch"}),
     "tracelens_unit__gemm_02.json.gz": (1.071, 10, {"device_records_lost", "work_without_launch"}),
+    "tracelens_unit__gemm_03.json.gz": (3.672, 10, {"device_records_lost", "work_without_launch"}),
+    "tracelens_unit__moe_01.json.gz": (0.28, 1, {"device_records_lost", "work_without_launch"}),
+    "tracelens_unit__moe_03.json.gz": (0.95, 1, {"device_records_lost", "work_without_launch"}),
 }
 
 
 def test_every_file_is_known(data):
-    files = {path.name for path in (data / "field").iterdir() if path.name != "README.md"}
+    files = {path.name for path in (data / "field").iterdir() if path.is_file() and path.name != "README.md"}
     assert files == set(KNOWN) | REFUSED
 
 
