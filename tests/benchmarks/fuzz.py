@@ -71,7 +71,7 @@ def guided(texts: list[bytes], home: Path, seconds: float, seed: int) -> int:
             *(
                 "-max_len=40000",
                 "-timeout=30",
-                "-rss_limit_mb=3000",
+                "-rss_limit_mb=8000",
                 f"-seed={seed}",
                 f"-artifact_prefix={home}/failures/",
             ),

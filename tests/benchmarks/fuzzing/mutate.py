@@ -73,12 +73,20 @@ def shrunk(text: bytes) -> bytes:
             wanted.add(correlation)
     if not kept:
         return text[:4096]
-    return json.dumps({**{k: v for k, v in head.items() if len(str(v)) < 1500}, "traceEvents": kept}).encode()
+    short = {k: _thinned(v) if k == "midwatch" else v for k, v in head.items() if k == "midwatch" or len(str(v)) < 1500}
+    return json.dumps({**short, "traceEvents": kept}).encode()
+
+
+def _thinned(value: Any) -> Any:
+    """The agent's tracks with a few rows of each kind."""
+    if isinstance(value, dict):
+        return {k: _thinned(v) for k, v in value.items()}
+    return [_thinned(one) for one in value[:EACH]] if isinstance(value, list) else value
 
 
 def corpus(folders: Iterable[Path]) -> list[bytes]:
     """Shrunk traces of all files in the folders."""
-    files = sorted(path for folder in folders for path in folder.rglob("*.json*") if path.suffix in {".json", ".gz"})
+    files = [p for folder in folders for p in sorted(folder.rglob("*.json*")) if not p.name.endswith(".meta.json")]
     found = {}
     for path in files:
         raw = path.read_bytes()
@@ -98,6 +106,8 @@ def mutated(text: bytes, rng: random.Random) -> bytes:
         return _broken(text, rng)
     for _ in range(rng.randint(1, 6)):
         _change(events, rng)
+    if "midwatch" in head and rng.random() < 0.5:
+        _change_inside(head["midwatch"], rng)
     if rng.random() < 0.1:
         head[rng.choice(("baseTimeNanoseconds", "deviceProperties", "cuda_runtime_version", "midwatch"))] = rng.choice(
             VALUES
@@ -131,6 +141,17 @@ def _change(events: list[Any], rng: random.Random) -> None:
         event["dur" if rng.random() < 0.5 else "ts"] = rng.choice((rng.uniform(-1e6, 1e9), rng.randint(0, 10**6)))
     else:
         event[rng.choice(FIELDS)] = rng.choice(VALUES)
+
+
+def _change_inside(value: Any, rng: random.Random) -> None:
+    """Change one thing somewhere in the agent's tracks."""
+    while isinstance(value, (dict, list)) and value:
+        key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+        inner = value[key]
+        if not isinstance(inner, (dict, list)) or not inner or rng.random() < 0.2:
+            value[key] = rng.choice((*VALUES, inner + 10**6 if isinstance(inner, int) else inner))
+            return
+        value = inner
 
 
 def _broken(text: bytes, rng: random.Random) -> bytes:
