@@ -9,7 +9,7 @@ import numpy as np
 from midwatch.model.trace import ClassTime, DeviceFacts
 from midwatch.trace import apis
 from midwatch.trace.columns import KERNEL, MEMCPY, MEMSET, whole
-from midwatch.trace.intervals import Cover, Ints, pick
+from midwatch.trace.intervals import Cover, Ints, pick, rows_by
 from midwatch.trace.kernels import family_of
 from midwatch.trace.scene import Scene
 from midwatch.trace.waits import Wait
@@ -125,10 +125,9 @@ def class_of(kind: int, name: str) -> str:
 
 def _classes(scene: Scene) -> tuple[ClassTime, ...]:
     device, names = scene.trace.device, scene.trace.names
-    pairs = np.unique(np.stack([device.kind, device.name]), axis=1).T.tolist()
     rows: dict[str, list[Ints]] = {}
-    for kind, number in pairs:
-        found = np.flatnonzero((device.kind == kind) & (device.name == number))
+    for pair, found in rows_by(device.kind * len(names) + device.name):
+        kind, number = divmod(pair, len(names))
         rows.setdefault(class_of(kind, names[number]), []).append(found)
     facts = []
     for name, parts in rows.items():

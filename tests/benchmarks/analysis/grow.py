@@ -1,10 +1,16 @@
-"""Traces of any size: a real one again and again, each time later and with other correlations."""
+"""Traces of any size: a real one again and again, each time later and with other correlations.
+
+    python tests/benchmarks/analysis/grow.py SOURCE EVENTS TARGET
+
+A process of its own, since a child's peak memory begins with that of the process that started it.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,3 +68,7 @@ def _moved(event: dict[str, Any], by_us: float, numbers: int, steps: int) -> dic
     if step:
         moved["name"] = f"ProfilerStep#{int(step[1]) + steps}"
     return moved
+
+
+if __name__ == "__main__":
+    grown(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

@@ -20,7 +20,7 @@ PACKAGES = ("agent", "server", "client", "proto/gen", "migrations")
 
 @dataclass(frozen=True)
 class Run:
-    """What one process took. ``work_s`` is without its start and its imports, ``wall_s`` with them."""
+    """What one process took. ``work_s`` and ``cpu_s`` are without its start and its imports, ``wall_s`` with them."""
 
     wall_s: float
     work_s: float
@@ -30,12 +30,12 @@ class Run:
     caveats: tuple[str, ...] = ()
 
 
-def run(python: Path, script: str, trace: Path) -> Run:
+def run(python: Path, script: str, trace: Path, *arguments: str) -> Run:
     """Run ``script`` over ``trace``. Raises `RuntimeError` where it fails."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / package) for package in PACKAGES)}
     start = time.perf_counter()
     process = subprocess.Popen(
-        [str(python), str(HERE / script), str(trace)],
+        [str(python), str(HERE / script), str(trace), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
@@ -51,7 +51,7 @@ def run(python: Path, script: str, trace: Path) -> Run:
     return Run(
         wall,
         told["work_s"],
-        used.ru_utime + used.ru_stime,
+        told["cpu_s"],
         peak_mb(used),
         told.get("events", 0),
         tuple(told.get("caveats", ())),
@@ -63,9 +63,9 @@ def peak_mb(used: resource.struct_rusage) -> float:
     return used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
-def midwatch(trace: Path) -> Run:
+def midwatch(trace: Path, memory_bytes: int = 2 << 30) -> Run:
     """Midwatch, in this environment."""
-    return run(Path(sys.executable), "midwatch_side.py", trace)
+    return run(Path(sys.executable), "midwatch_side.py", trace, str(memory_bytes))
 
 
 def hta_python(folder: Path) -> Path:
