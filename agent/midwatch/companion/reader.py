@@ -1,4 +1,4 @@
-"""A process that reads one window and ends: ``python -m midwatch.companion.reader TRACE TRACKS OUT BYTES``.
+"""A process that reads one window and ends: ``python -m midwatch.companion.reader TRACE TRACKS OUT``.
 
 Apart from the companion, since a trace of a hundred megabytes takes seconds of CPU under the GIL and memory that an
 interpreter does not give back. Prints one JSON object: ``summary`` and ``caveats``, or ``error``, one sentence.
@@ -46,8 +46,8 @@ def read_window(trace: Path, tracks: Path | None, out: Path, memory_bytes: int =
 
 def main(arguments: list[str]) -> int:
     """Read the window and print what came of it."""
-    trace, tracks, out = arguments[:3]
-    memory_bytes = int(arguments[3]) if len(arguments) > 3 else 1 << 30
+    trace, tracks, out = arguments
+    memory_bytes = int(os.environ.get("MIDWATCH_TRACE_MEMORY_BYTES") or 1 << 30)
     limit = memory_bytes + _SPARE_BYTES
     threading.Thread(target=_end_with_stdin, name="midwatch-reader-watch", daemon=True).start()
     with contextlib.suppress(OSError, ValueError):

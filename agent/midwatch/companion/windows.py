@@ -141,17 +141,15 @@ class Windows:
         watched, held = os.pipe()
         try:
             self._reader = subprocess.Popen(
-                [
-                    *self._command,
-                    frame["trace_path"],
-                    frame.get("tracks_path") or "",
-                    str(out),
-                    str(self._memory_bytes),
-                ],
+                [*self._command, frame["trace_path"], frame.get("tracks_path") or "", str(out)],
                 stdin=watched,
                 stdout=subprocess.PIPE,
                 cwd="/",
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+                env={
+                    **os.environ,
+                    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+                    "MIDWATCH_TRACE_MEMORY_BYTES": str(self._memory_bytes),
+                },
             )
         finally:
             os.close(watched)

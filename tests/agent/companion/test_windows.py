@@ -186,3 +186,22 @@ def test_files_that_nobody_asks_about_are_removed_and_counted(make_windows, fold
     windows.sweep()
     assert sorted(path.name for path in folder.iterdir()) == ["lock", "young.json"]
     assert dict(drops.counts()) == {"trace_file_without_capture": 1}
+
+
+def test_the_reader_is_told_how_much_memory_it_may_take(spool, folder, drops, window, wait_until):
+    program = 'import os, json; print(json.dumps({"error": os.environ["MIDWATCH_TRACE_MEMORY_BYTES"]}))'
+    windows = Windows(
+        folder,
+        Batcher(spool, Resource("me", "reco")),
+        drops.drop,
+        send_raw=False,
+        memory_bytes=1 << 28,
+        command=(sys.executable, "-c", program),
+    )
+    windows.start()
+    try:
+        windows.submit(window())
+        wait_until(lambda: windows.idle)
+    finally:
+        windows.stop()
+    assert spooled(spool)[0].capture.detail == "268435456"

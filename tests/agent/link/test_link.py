@@ -13,13 +13,16 @@ pytestmark = pytest.mark.process
 
 
 def test_the_companion_gets_its_settings_and_who_is_watched(make_link, spawner, tmp_path):
-    link = make_link(collector="collector:7171", token="t0ken", raw_traces="never", spool_bytes=1 << 20)
+    link = make_link(
+        collector="collector:7171", token="t0ken", raw_traces="never", spool_bytes=1 << 20, trace_memory_bytes=1 << 28
+    )
     assert link.status().state == "off"
     link.start()
     hello = json.loads(spawner.hellos[0])
     settings = from_plain(CompanionSettings, hello["settings"])
     assert (settings.collector, settings.token, settings.raw_traces) == ("collector:7171", "t0ken", "never")
     assert (settings.spool_bytes, settings.state_dir) == (1 << 20, str(tmp_path / "state"))
+    assert settings.trace_memory_bytes == 1 << 28
     assert settings.trace_dir == link.trace_dir
     assert from_plain(Resource, hello["resource"]).service == "reco"
 

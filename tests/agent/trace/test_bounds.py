@@ -215,3 +215,12 @@ def test_a_summary_of_endless_names_can_travel(tmp_path):
     summary = summarise(packed(tmp_path / "t.json.gz", rows))
     assert max(len(k.name) for k in summary.kernels) in LONGEST
     assert to_message(summary).ByteSize() < 64 << 10
+
+
+@pytest.mark.process
+def test_analyze_cuts_a_trace_at_the_memory_it_is_given(tmp_path):
+    path = packed(tmp_path / "t.json.gz", launches(120_000))
+    command = [sys.executable, "-m", "midwatch_client", "analyze", str(path), "--json", "--max-memory", "128"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    (caveat,) = [c for c in json.loads(done.stdout)["window"]["caveats"] if c["code"] == "cut_short"]
+    assert "needs more than 128 MiB of memory" in caveat["text"]
