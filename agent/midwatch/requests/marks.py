@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from midwatch.guard import guard
-from midwatch.requests import generators
 from midwatch.requests.tracker import Mark, Tracker, installed, safe_end, status_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,12 +110,14 @@ class _OneCall:
 def decorate(function: F, route: str) -> F:
     """Return ``function`` with a request around each call; a generator's lasts until it is exhausted or closed."""
     if inspect.isasyncgenfunction(function):
+        from midwatch.requests import generators
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             return generators.drive_async(function(*args, **kwargs), route)
 
     elif inspect.isgeneratorfunction(function):
+        from midwatch.requests import generators
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
