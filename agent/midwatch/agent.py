@@ -189,7 +189,10 @@ class Agent:
             room.order(order)
 
     def _stop_worker(self) -> None:
-        self._worker.stop(timeout_s=_STOP_S, wake=self._tracker.on_overdue.set)
+        if not self._worker.stop(timeout_s=_STOP_S, wake=self._tracker.on_overdue.set):
+            drops.drop("stop_timeout")
+            said = "midwatch: the agent did not end within %.0f s; what it has not handed over yet may be lost"
+            logging.getLogger("midwatch").warning(said, _STOP_S)
 
     def forked(self) -> None:
         """In a forked child the threads are gone and the socket is the parent's: serve, and keep quiet."""

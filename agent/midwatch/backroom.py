@@ -19,8 +19,8 @@ from midwatch.capture.routine import Routine
 from midwatch.clock import Clock
 from midwatch.config import Settings, state_dir
 from midwatch.detect.windows import WindowLog
-from midwatch.evidence import Evidence, Senses
 from midwatch.drops import drops
+from midwatch.evidence import Evidence, Senses
 from midwatch.guard import guard, logger
 from midwatch.identity import identify, with_torch
 from midwatch.intake import Intake
