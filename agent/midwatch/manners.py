@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+from collections.abc import Iterator
+
 from midwatch.clock import Clock
 
 PIECE_NS = 200_000
@@ -26,3 +30,24 @@ class GiveWay:
         if self._clock.perf_ns() - self._since_ns >= self._piece_ns:
             self._clock.sleep(self._rest_s)
             self._since_ns = self._clock.perf_ns()
+
+
+@contextlib.contextmanager
+def few_collections(threshold: int = 1_000_000) -> Iterator[None]:
+    """Have the garbage collector come seldom while the block lasts, as for imports.
+
+    Thousands of new objects set off collections of all generations, in which the GIL is held while the host's whole
+    heap is searched: 150 ms once torch is imported. The threshold belongs to the process, so it is raised for that
+    moment only, not where the collector is off, and put back only where nobody else has changed it meanwhile.
+    """
+    before = gc.get_threshold()
+    if not 0 < before[0] < threshold:
+        yield
+        return
+    gc.set_threshold(threshold, *before[1:])
+    raised = gc.get_threshold()
+    try:
+        yield
+    finally:
+        if gc.get_threshold() == raised:
+            gc.set_threshold(*before)
