@@ -103,6 +103,8 @@ class Columns:
         self.thread_names: dict[tuple[Key, Key], str] = {}
         self.events = 0
         self.other: dict[str, int] = {}
+        self.groups: dict[tuple[int, int], tuple[str, str]] = {}
+        """Process group and collective: of kernels by correlation, of operators by external id."""
         self.bad_numbers = 0
         self._parts: dict[int, list[Table]] = {category: [] for category in range(SPAN + 1)}
 
@@ -148,6 +150,8 @@ class Columns:
             ]
         else:
             lane = [lanes["host", e.pid, e.tid] for e in events]
+        if category in {KERNEL, OPS}:
+            self._note_groups(category, args)
         count = len(events)
         return Table(
             start=start,
@@ -170,6 +174,12 @@ class Columns:
         else:
             return np.full(len(args), -1, np.int64)
         return np.array(found, np.int64)
+
+    def _note_groups(self, category: int, args: list[Args]) -> None:
+        for a in args:
+            if a.group is not None:
+                key = whole(a.correlation if category == KERNEL else a.external)
+                self.groups[category, key] = (str(a.group), str(a.collective or ""))
 
     def _name_thread(self, event: Event) -> None:
         if event.name == "thread_name" and type(event.args) is Args and type(event.args.name) is str:

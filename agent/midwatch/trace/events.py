@@ -23,6 +23,8 @@ class Args(msgspec.Struct, gc=False):
     types: msgspec.Raw = msgspec.field(name="Input type", default=EMPTY)
     grid: msgspec.Raw = EMPTY
     block: msgspec.Raw = EMPTY
+    group: Key = msgspec.field(name="Process Group Name", default=None)
+    collective: Key = msgspec.field(name="Collective name", default=None)
     name: object = None
     """Of a metadata event: the name of the thread or process."""
 
@@ -47,6 +49,7 @@ class Head(msgspec.Struct):
     devices: object = msgspec.field(name="deviceProperties", default=None)
     cuda_runtime_version: Key = None
     torch_version: Key = None
+    distributed: object = msgspec.field(name="distributedInfo", default=None)
     midwatch: msgspec.Raw = EMPTY
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -68,6 +68,8 @@ class Trace:
     tracks: Tracks | None
     other: dict[str, int]
     caveats: tuple[Caveat, ...]
+    groups: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    """As in `Columns`."""
 
     def local(self, unix_ns: int) -> int:
         """Unix time as a time of this trace."""
@@ -137,6 +139,7 @@ def load(path: Path, *, progress: Progress | None = None) -> Trace:
         tracks=tracks,
         other=columns.other,
         caveats=tuple(caveats),
+        groups=columns.groups,
         **moved,
     )
 
