@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from midwatch.model.capture import Capture
 from midwatch.model.finding import Diagnosis, Verdict
-from midwatch.model.incident import CaptureDetail, SpikeDetail
+from midwatch.model.incident import CaptureDetail, Incident, IncidentDetail, SpikeDetail
 from midwatch.model.requests import RequestRecord
 from midwatch.model.spike import Baseline, Spike
 from midwatch.trace import summarise
@@ -101,3 +101,16 @@ def test_a_file_that_is_not_there(name, said):
 @pytest.mark.parametrize("arguments", [[], [GAP], [GAP, FREE, "--json", "--md"]])
 def test_wrong_usage_is_2(arguments):
     assert diff(*arguments).exit_code == 2
+
+
+def test_an_incident_stands_for_its_capture_with_all_that_was_found_in_it(script):
+    captured = read(GAP)
+    capture = Capture("cap-7", "demand", "done", summary=captured.summary)
+    finding = captured.diagnosis.findings[-1]
+    incident = Incident("inc-1", "v1:0", "reco", "/rank", finding.kind, finding.title, 2, 1, 2, "1.4", finding)
+    script.details["inc-1"] = IncidentDetail(incident, (), None, capture)
+    script.captures["cap-7"] = CaptureDetail(capture, captured.diagnosis)
+    document = json.loads(diff("inc-1", GAP, "--json", "--collector", script.address).stdout)
+    assert document["answer"][0].startswith("No difference beyond the spread")
+    assert [named["status"] for named in document["findings"]] == ["kept"] * len(captured.diagnosis.findings)
+    assert len(document["findings"]) > 1

@@ -44,9 +44,13 @@ def report_of(name: str, collector: str) -> Report:
         return analyse(path)
     from midwatch_client.api import Client
     from midwatch_client.commands.show import find
+    from midwatch_client.render.sources import of_capture
 
     with Client(collector) as client:
-        return find(client, name)
+        report = find(client, name)
+        if report.incident is not None and report.capture is not None:
+            return of_capture(client.capture(report.capture.capture_id))  # all that was found in it, not this alone
+        return report
 
 
 def compared(before: Report, after: Report, *, labels: tuple[str, str]) -> Diff:

@@ -92,7 +92,7 @@ def _share(share: Share, diff: Diff) -> str:
 def _fate(change: Change) -> str:
     before, after = change.a, change.b
     if before is None or after is None:
-        return "which is gone" if after is None else "which is new"
+        return "now gone" if after is None else "new in B"
     if before.detail and after.detail and before.detail != after.detail:
         return f"{ms(before.ms)} {_as(before.detail)} before, {ms(after.ms)} {_as(after.detail)} now"
     return f"{_each(before)} before, {_each(after)} now"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from midwatch.model.resource import Resource
 from midwatch.model.site import Site
-from midwatch.model.trace import Caveat, GapFacts, GcFacts
+from midwatch.model.trace import Caveat, DeviceFacts, GapFacts, GcFacts, LaunchFacts, TimeFacts
 from midwatch_server.diagnosis.diff import compare, diff_document
 
 METRIC = Site("metrics.py", 41, "record", "app.metrics", exact=True, how="sample", callee="item")
@@ -19,7 +19,7 @@ def test_a_wait_that_is_gone_is_named_with_what_it_gained(make, side, wait):
     assert len(diff.answer) == 1
     assert diff.answer[0] == (
         "B is 3.1 ms (28 %) faster per request, 7.9 ms instead of 11.0 ms; 2.8 ms of it is the `.item()` wait in "
-        "record (metrics.py:41), which is gone."
+        "record (metrics.py:41), now gone."
     )
     assert diff.comparability.verdict == "limited"
     assert [remark.code for remark in diff.comparability.remarks] == ["inputs_unknown"]
@@ -30,7 +30,7 @@ def test_a_wait_that_is_gone_is_named_with_what_it_gained(make, side, wait):
 def test_the_other_way_round_it_is_new(side, wait):
     diff = compare(side(wall_ms=7.9), side(wall_ms=11.0, waits=(wait(METRIC),)))
     assert diff.answer[0].startswith("B is 3.1 ms (39 %) slower per request")
-    assert "the `.item()` wait in record (metrics.py:41), which is new" in diff.answer[0]
+    assert "the `.item()` wait in record (metrics.py:41), new in B" in diff.answer[0]
     assert diff.findings[0].status == "new"
 
 
@@ -154,3 +154,33 @@ def test_the_document_has_the_keys_of_the_contract(side, wait):
         {"kind": "wait", "what": "the `.item()` wait in record (metrics.py:41)", "ms": -2.8}
     ]
     assert "launches" in document["unchanged"]
+
+
+def on_the_cpu(make, report, wall_ms, *times):
+    """A service without a device, with where its time went."""
+    plain = make.window(wall_ms=wall_ms, busy_ms=0.0, lanes=("host_ops", "samples"))
+    requests = tuple(replace(one, launches=0, kernels=0, op_ms=3.0) for one in plain.requests)
+    return report(replace(plain, requests=requests, device=DeviceFacts(), launch=LaunchFacts(), time=times))
+
+
+def test_without_a_device_the_difference_goes_to_where_the_time_went(make, report):
+    ops = TimeFacts("ops", 0.3, 3.0)
+    before = on_the_cpu(
+        make, report, 10.0, ops, TimeFacts("blocked", 0.7, 7.0, 40, site=replace(METRIC, callee="write"))
+    )
+    after = on_the_cpu(make, report, 3.5, ops, TimeFacts("python", 0.1, 0.5, 9, site=METRIC))
+    diff = compare(before, after)
+    assert diff.answer[0] == (
+        "B is 6.5 ms (65 %) faster per request, 3.5 ms instead of 10.0 ms; all of it is blocking calls in record "
+        "(metrics.py:41), now gone."
+    )
+    assert {change.kind for change in diff.changes} == {"time"}
+    assert next(change for change in diff.changes if change.label == "operators").status == "same"
+
+
+def test_without_samples_the_operators_account_for_it(make, report):
+    before, after = on_the_cpu(make, report, 10.0), on_the_cpu(make, report, 7.6)
+    faster = tuple(replace(one, op_ms=0.6) for one in after.summary.requests)
+    diff = compare(before, replace(after, summary=replace(after.summary, requests=faster)))
+    assert diff.shares[0].change.label == "operators"
+    assert diff.shares[0].ms == pytest.approx(-2.4)

@@ -40,7 +40,7 @@ def test_tokenising_that_is_gone(diff):
     top = found.shares[0]
     assert top.change.label == "Python in tokenise (scenarios.py)"
     assert -top.ms == pytest.approx(3.6, abs=0.1)
-    assert "3.6 ms of it is Python in tokenise (scenarios.py), which is gone" in found.answer[0]
+    assert "3.6 ms of it is Python in tokenise (scenarios.py), now gone" in found.answer[0]
 
 
 def test_tensor_cores_and_what_was_lost_beside_them(diff):
