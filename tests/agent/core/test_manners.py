@@ -1,4 +1,6 @@
 import gc
+import os
+import warnings
 
 import pytest
 from midwatch.manners import GiveWay, few_collections
@@ -48,3 +50,13 @@ def test_what_the_host_does_to_the_collector_meanwhile_stays(threshold):
     gc.set_threshold(2_000_000, 10, 10)
     with few_collections():
         assert gc.get_threshold()[0] == 2_000_000
+
+
+def test_a_child_that_is_forked_meanwhile_has_the_threshold_of_before(threshold):
+    with few_collections():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # from Python 3.12 on: of a fork beside other threads
+            pid = os.fork()
+        if not pid:
+            os._exit(0 if gc.get_threshold()[0] == 700 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
