@@ -163,7 +163,11 @@ class Agent:
             raise
 
     def _work_behind(self, stop: threading.Event) -> None:
-        with forks.held_off():
+        from midwatch.manners import few_collections
+        from midwatch.watch.switching import eager_switching
+
+        # A hundred milliseconds of Python, and a service that starts Midwatch late is serving already.
+        with forks.held_off(), eager_switching(), few_collections():
             from midwatch.backroom import Backroom
 
         room = Backroom(
@@ -189,7 +193,10 @@ class Agent:
             room.order(order)
 
     def _stop_worker(self) -> None:
-        self._worker.stop(timeout_s=_STOP_S, wake=self._tracker.on_overdue.set)
+        if not self._worker.stop(timeout_s=_STOP_S, wake=self._tracker.on_overdue.set):
+            drops.drop("stop_timeout")
+            said = "midwatch: the agent did not end within %.0f s; what it has not handed over yet may be lost"
+            logging.getLogger("midwatch").warning(said, _STOP_S)
 
     def forked(self) -> None:
         """In a forked child the threads are gone and the socket is the parent's: serve, and keep quiet."""

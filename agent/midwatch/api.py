@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from midwatch.config import load
 from midwatch.guard import guard
-from midwatch.requests.marks import RequestMark, Steps, decorate
+from midwatch.requests.marks import RequestMark, decorate
+from midwatch.requests.steps import Steps
 from midwatch.requests.tracker import installed
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ def note(**facts: object) -> None:
 
 
 def step() -> None:
-    """Mark a training step: from one call to the next on a thread is one request of the route ``step``."""
+    """Mark a training step: from one call to the next on a thread is one request of the route ``step``.
+
+    Call it in the loop, once a turn. What comes after the loop, an evaluation for one, is no step.
+    """
     guard.call("api.step", _steps.step, default=None)
 
 

@@ -19,14 +19,15 @@ from midwatch.capture.routine import Routine
 from midwatch.clock import Clock
 from midwatch.config import Settings, state_dir
 from midwatch.detect.windows import WindowLog
-from midwatch.evidence import Evidence, Senses
 from midwatch.drops import drops
+from midwatch.evidence import Evidence, Senses
 from midwatch.guard import guard, logger
 from midwatch.identity import identify, with_torch
 from midwatch.intake import Intake
 from midwatch.integrations.imports import ImportHooks
 from midwatch.lifecycle import Stack, Startable
 from midwatch.link.link import Link
+from midwatch.manners import few_collections
 from midwatch.model.order import CaptureOrder
 from midwatch.model.plain import to_plain
 from midwatch.model.status import AgentStatus, Part
@@ -44,6 +45,7 @@ from midwatch.sensors.process import ProcessSensor
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.sampler import WindowSampler
 from midwatch.watch.stacks import Stacks
+from midwatch.watch.switching import eager_switching
 from midwatch.watch.watchdog import Watchdog
 
 _STATUS_EVERY = 10
@@ -199,7 +201,7 @@ class Backroom:
         self._link.update(self._resource)
 
     def _choose_engine(self, setting: str, given_up: Mapping[str, str]) -> tuple[Engine | None, list[Part]]:
-        with forks.held_off():
+        with forks.held_off(), eager_switching(), few_collections():
             from midwatch.capture.select import choose_engine
 
         folder = str(state_dir(self._settings))

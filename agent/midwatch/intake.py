@@ -99,10 +99,15 @@ class Intake:
                     self._clock.sleep(BREATH_S)
 
     def look_for_hung(self) -> None:
-        """Tell of requests that have been overdue for ten seconds and still run: they may never end."""
+        """Tell of requests that have been overdue for ten seconds and still run: they may never end.
+
+        Not of training steps: whether an open one still runs is known only when the next one follows.
+        """
         now_ns = self._clock.perf_ns()
         for mark in self._tracker.in_flight():
-            if mark.deadline_ns and now_ns > mark.deadline_ns + _HUNG_NS and mark.request_id not in self._hung:
+            if mark.callers or mark.request_id in self._hung:
+                continue
+            if mark.deadline_ns and now_ns > mark.deadline_ns + _HUNG_NS:
                 self._hung.add(mark.request_id)
                 with self._lock:
                     book = self._book(mark.route.name)

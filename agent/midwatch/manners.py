@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
+from collections.abc import Iterator
+
 from midwatch.clock import Clock
 
 PIECE_NS = 200_000
 REST_S = 0.0003
+_before: tuple[int, int, int] | None = None
+"""The collector's thresholds before they were raised; None while they are not."""
 
 
 class GiveWay:
@@ -26,3 +33,38 @@ class GiveWay:
         if self._clock.perf_ns() - self._since_ns >= self._piece_ns:
             self._clock.sleep(self._rest_s)
             self._since_ns = self._clock.perf_ns()
+
+
+@contextlib.contextmanager
+def few_collections(threshold: int = 1_000_000) -> Iterator[None]:
+    """Have the garbage collector come seldom while the block lasts, as for imports.
+
+    Thousands of new objects set off collections of all generations, in which the GIL is held while the host's whole
+    heap is searched: 150 ms once torch is imported. The threshold belongs to the process, so it is raised for that
+    moment only, not where the collector is off, and put back only where nobody else has changed it meanwhile.
+    """
+    global _before
+    before = gc.get_threshold()
+    if not 0 < before[0] < threshold:
+        yield
+        return
+    _before = before
+    gc.set_threshold(threshold, *before[1:])
+    raised = gc.get_threshold()
+    try:
+        yield
+    finally:
+        _before = None
+        if gc.get_threshold() == raised:
+            gc.set_threshold(*before)
+
+
+def _after_fork() -> None:
+    """In a child that was forked inside the block the thread that would put the threshold back is gone."""
+    global _before
+    if _before is not None:
+        gc.set_threshold(*_before)
+        _before = None
+
+
+os.register_at_fork(after_in_child=_after_fork)

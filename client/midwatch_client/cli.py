@@ -15,6 +15,7 @@ from midwatch_client.commands.analyze import analyze
 from midwatch_client.commands.collector import collector
 from midwatch_client.commands.db import upgrade
 from midwatch_client.commands.demo import demo
+from midwatch_client.commands.diff import diff
 from midwatch_client.commands.doctor import doctor
 from midwatch_client.commands.incidents import incidents
 from midwatch_client.commands.profile import profile
@@ -59,7 +60,7 @@ def build() -> typer.Typer:
     plain: dict[str, Any] = {"rich_markup_mode": None, "add_completion": False, "pretty_exceptions_enable": False}
     app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}, **plain)
     app.callback()(_about)
-    for command in (demo, collector, run, agents, profile, incidents, show, trace, analyze, doctor):
+    for command in (demo, collector, run, agents, profile, incidents, show, trace, analyze, diff, doctor):
         app.command()(_ends_well(command))
     database = typer.Typer(no_args_is_help=True, help="Look after the collector's database.", **plain)
     database.callback()(_about_db)

@@ -14,7 +14,7 @@ from midwatch_client import cli
 from midwatch_client.commands.incidents import parse_kind, span_ns
 from midwatch_client.errors import Failure
 
-COMMANDS = ["demo", "collector", "run", "agents", "profile", "incidents", "show", "trace", "analyze", "doctor"]
+COMMANDS = ["demo", "collector", "run", "agents", "profile", "incidents", "show", "trace", "analyze", "diff", "doctor"]
 HEAVY = ["grpc", "google", "numpy", "msgspec", "rich.table", "sqlalchemy", "torch", "uvicorn", "midwatch.trace"]
 
 

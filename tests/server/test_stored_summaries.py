@@ -12,7 +12,7 @@ from midwatch.model.capture import Capture
 from midwatch.model.tracks import Tracks
 from midwatch.trace import TraceError, summarise
 from midwatch.wire import from_message, to_message
-from midwatch_client.commands.analyze import analyse
+from midwatch_client.offline import analyse
 from midwatch_client.render import sources
 from midwatch_proto.v1 import query_pb2
 from midwatch_server.diagnosis import document

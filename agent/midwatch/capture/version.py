@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class TorchVersion:
+class TorchVersion(NamedTuple):
     """Versions as pairs of major and minor; ``cuda`` is (0, 0) and ``hip`` False in a build for the CPU."""
 
     text: str

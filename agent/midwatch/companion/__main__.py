@@ -36,13 +36,10 @@ def main() -> None:
     settings = from_plain(CompanionSettings, hello["settings"])
     _step_back()
     channel = Channel(socket.socket(fileno=given.fd), settings.trace_dir)
-    loop = Loop(channel, parent, _sink(hello, settings, channel))
+    loop = Loop(channel, parent, _sink(hello, settings, channel), alarm=signal.alarm)
     signal.signal(signal.SIGTERM, lambda *_: loop.end())
-    held = -1
-    with contextlib.suppress(OSError):
-        held = tracedir.hold(Path(settings.trace_dir))
     loop.run()
-    if loop.orphaned and held >= 0:
+    if loop.orphaned and settings.trace_dir:
         tracedir.remove(Path(settings.trace_dir))
     # Not through the interpreter's end: a thread of gRPC's may hang there, and nobody would come to free it.
     sys.stderr.flush()

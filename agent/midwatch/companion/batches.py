@@ -18,7 +18,10 @@ CHUNK_BYTES = 256 * 1024
 
 
 class Batcher:
-    """Samples are gathered for a second; evidence goes at once. `put` may be called from any thread."""
+    """Samples are gathered for a second; evidence goes at once. `put` may be called from any thread.
+
+    What a kill costs meanwhile, and how that is known: `midwatch.companion.progress`.
+    """
 
     def __init__(self, spool: Spool, resource: Resource) -> None:
         self.resource = resource
@@ -40,6 +43,11 @@ class Batcher:
             self._since_s = time.monotonic()
         self._samples.append(made)
         self._size += size
+
+    @property
+    def gathered(self) -> int:
+        """How many samples are in memory alone."""
+        return len(self._samples)
 
     def evidence(self, **record: Any) -> None:
         """Spool one record at once."""

@@ -1,7 +1,10 @@
-"""The channel to the collector, and what its errors mean in one sentence."""
+"""The channel to the collector, whether anybody is there, and what its errors mean in one sentence."""
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -16,26 +19,71 @@ _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A new channel is to begin anew, not with the pauses of the one before it.
+    ("grpc.use_local_subchannel_pool", 1),
     # A proxy for the service's web traffic is no way to the collector.
     ("grpc.enable_http_proxy", 0),
 ]
 
+_KNOCK_S = 2.0
 _CLOSED = (grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class Connection:
-    """One channel for the life of the companion; gRPC connects it again when it broke."""
+    """The way to the collector for all streams of the companion.
+
+    While the collector cannot be had (`lost`), the control stream alone looks for it, and it looks by `knock`, for a
+    tenth of what a call that fails costs; the upload waits. So a dead collector may be looked for every few seconds.
+    """
 
     def __init__(self, address: str, token: str = "") -> None:
         self.address = address
-        self.metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self.ingest = IngestServiceStub(self._channel)
-        self.control = ControlServiceStub(self._channel)
+        self.lost = False
+        """Whether the last word of the control stream was that nobody can be reached."""
+        self.misses = 0
+        """Knocks that nobody answered."""
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._lock = threading.Lock()
+        self._channel: Any = None
+
+    def attach(self, messages: Iterator[Any]) -> Any:
+        """Begin a command stream and return the call."""
+        with self._lock:
+            return ControlServiceStub(self._open()).Attach(messages, metadata=self._metadata)
+
+    def upload(self, requests: Iterator[Any]) -> Any:
+        """Begin a stream of batches and return the call."""
+        with self._lock:
+            return IngestServiceStub(self._open()).Upload(requests, metadata=self._metadata)
+
+    def knock(self) -> str:
+        """Look whether anybody listens at the address. Return "", or in one sentence why nobody does.
+
+        Where nobody does, the channel is given up, and with it what it remembers: after a long outage it asks for a
+        name that was not known once in two minutes only, and a new one asks at once.
+        """
+        host, _, port = self.address.rpartition(":")
+        if not port.isdigit() or "/" in host or host.startswith("unix"):
+            return ""  # some other kind of address, which gRPC alone understands
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
+        except (OSError, OverflowError, UnicodeError) as error:
+            self.misses += 1
+            self.close()
+            return f"no collector at {self.address}: {_short(str(error))}"
+        return ""
 
     def close(self) -> None:
-        """Cancel all streams and close the channel."""
-        self._channel.close()
+        """Cancel all streams and close the channel; the next stream opens a new one."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+            if channel is not None:
+                channel.close()
+
+    def _open(self) -> Any:
+        if self._channel is None:
+            self._channel = grpc.insecure_channel(self.address, options=_OPTIONS)
+        return self._channel
 
     def explain(self, error: Any) -> str:
         """Say in one sentence what a failed call means for the person who runs the service."""
@@ -57,6 +105,9 @@ def _short(details: str) -> str:
         ("connection refused", "connection refused"),
         ("dns resolution failed", "its name is not known"),
         ("errors resolving", "its name is not known"),
+        ("name resolution", "its name is not known"),
+        ("name or service not known", "its name is not known"),
+        ("no address associated", "its name is not known"),
         ("timed out", "no answer"),
         ("timeout", "no answer"),
         ("socket closed", "it closed the connection"),

@@ -22,6 +22,8 @@ from midwatch.model.capture import Capture, CaptureOrder
 from midwatch.wire import from_message
 
 _HEARTBEAT_S = 10.0
+_CAP_S = 5.0
+"""A collector that comes back after an outage has its agents again within about this time."""
 _REPEAT_S = 30.0
 """Updates as young as this are said again on a new stream: nobody knows whether the old one still carried them."""
 
@@ -79,7 +81,7 @@ class Control:
         self._heartbeat = heartbeat
         self._on_order = on_order
         self._report = report
-        self._retry = retry or Retry()
+        self._retry = retry or Retry(cap_s=_CAP_S)
         self._wake = threading.Event()
         self._changed = threading.Condition()
         self._updates: deque[Any] = deque(maxlen=64)
@@ -143,11 +145,22 @@ class Control:
             self._wake.clear()
             with guard.at("companion.control"):
                 error = self._stream(stop)
+                self._connection.lost = error is not None and error.code() == grpc.StatusCode.UNAVAILABLE
                 if not stop.is_set() and not self._renewed:
                     self._report(self._connection.explain(error) if error is not None else self._ended())
             renewed, self._renewed = self._renewed, False
             if not stop.is_set() and not renewed:
-                self._wake.wait(self._retry.delay_s())
+                self._pause(stop)
+
+    def _pause(self, stop: threading.Event) -> None:
+        """Wait until it is time for the next stream; for a collector that is lost, until somebody answers a knock."""
+        while not stop.is_set():
+            self._wake.wait(self._retry.delay_s())
+            self._wake.clear()
+            trouble = self._connection.knock() if self._connection.lost and not stop.is_set() else ""
+            if not trouble:
+                return
+            self._report(trouble)
 
     def _ended(self) -> str:
         return f"the collector at {self._connection.address} closed the connection"
@@ -159,11 +172,12 @@ class Control:
             self._stream_number += 1
             self._recall()
             messages = self._messages(self._stream_number)
-            self._call = call = self._connection.control.Attach(messages, metadata=self._connection.metadata)
+            self._call = call = self._connection.attach(messages)
         error = None
         try:
             for message in call:
                 self._retry.reset()
+                self._connection.lost = False
                 self._report("")
                 if message.WhichOneof("message") == "order":
                     with guard.at("companion.order"):

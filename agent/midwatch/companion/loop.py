@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from midwatch.companion.parent import Parent
@@ -12,7 +13,15 @@ from midwatch.link.frames import Channel, Frame
 
 _TURN_S = 0.5
 _FLUSHING_TURN_S = 0.02
+_FEW = 8
+"""Frames read at once: those not handled yet would die with this process."""
+_DRAINS = 32
+"""Reads in one turn, so that timers get theirs."""
 _LAST_WORDS_S = 3.0
+_READING_S = 60.0
+"""After a ``bye`` windows that wait are still read. A service that was killed may be started again and wants the
+machine for itself: its windows fail, with the reason, unless they are read at once."""
+_CLOSE_S = 20
 
 
 class Sink(Protocol):
@@ -38,6 +47,10 @@ class Sink(Protocol):
         """Return whether everything is out, or as safe as it gets."""
         ...
 
+    def reading(self) -> bool:
+        """Return whether windows are still being read."""
+        ...
+
     def close(self) -> None:
         """End."""
         ...
@@ -46,15 +59,27 @@ class Sink(Protocol):
 class Loop:
     """Runs until the service ends, says ``bye``, or `end` is called."""
 
-    def __init__(self, channel: Channel, parent: Parent, sink: Sink) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        parent: Parent,
+        sink: Sink,
+        *,
+        alarm: Callable[[int], object] = lambda _seconds: None,
+    ) -> None:
+        """``alarm`` ends this process after so many seconds, whatever hangs: nobody else would, once it is alone."""
         self.orphaned = False
         """Whether the service is gone, so that its trace directory is nobody's."""
         self._channel = channel
         self._parent = parent
         self._sink = sink
+        self._alarm = alarm
         self._ending = False
         self._hurried = False
+        self._reading_s = 0.0
         self._flushes: list[int] = []
+        self._all_out = False
+        """Whether a flush was answered, and nothing came since."""
 
     def end(self) -> None:
         """End soon: flush, then go. A second call ends at once. For signal handlers."""
@@ -82,37 +107,54 @@ class Loop:
             self._sink.tick()
         self._answer()
 
-    def _drain(self) -> None:
-        frames, closed = self._channel.receive()
-        for frame in frames:
-            with guard.at("companion.handle"):
-                self._take(frame)
-        if closed:
-            self.orphaned = self._ending = True
+    def _drain(self) -> bool:
+        """Take frames from the socket. Return whether there may be more."""
+        for _ in range(_DRAINS):
+            frames, closed = self._channel.receive(_FEW)
+            for frame in frames:
+                with guard.at("companion.handle"):
+                    self._take(frame)
+            if closed:
+                self.orphaned = self._ending = True
+            if closed or not frames:
+                return False
+        return True
 
     def _take(self, frame: Frame) -> None:
         kind = frame.get("t")
         if kind == "bye":
             self.orphaned = self._ending = True
+            self._reading_s = _READING_S
         elif kind == "flush":
             self._flushes.append(int(frame.get("id", 0)))
             self._sink.ask_flush()
         else:
+            self._all_out = False
             self._sink.handle(frame)
 
     def _answer(self) -> None:
         """Answer the flushes that were asked for, once everything is out."""
         if self._flushes and self._sink.flushed():
             done, self._flushes = self._flushes, []
+            self._all_out = True
             for number in done:
                 self._channel.send({"t": "flushed", "id": number})
 
     def _last_words(self) -> None:
-        """Get out what there is, but not for long: the service is gone, and nobody waits for us."""
-        deadline_s = time.monotonic() + _LAST_WORDS_S
-        self._drain()
+        """Get out what there is, but not for ever: the service is gone, and nobody waits for us."""
+        longest_s = self._reading_s + _LAST_WORDS_S
+        self._alarm(int(longest_s) + _CLOSE_S)
+        now_s = time.monotonic()
+        longest_s, until_s = now_s + longest_s, now_s + _LAST_WORDS_S
+        # All of it, however long that takes: what stays in the socket is lost.
+        while self._drain():
+            pass
+        if self._all_out:
+            return
         self._sink.ask_flush()
-        while not self._sink.flushed() and time.monotonic() < deadline_s and not self._hurried:
+        while not self._sink.flushed() and time.monotonic() < until_s and not self._hurried:
             time.sleep(_FLUSHING_TURN_S)
             self._drain()
+            if self._sink.reading():
+                until_s = min(time.monotonic() + _LAST_WORDS_S, longest_s)
         self._answer()

@@ -46,5 +46,9 @@ class Nowhere:
         """Return True: nothing is left to wait for."""
         return True
 
+    def reading(self) -> bool:
+        """Return False: windows are removed unread."""
+        return False
+
     def close(self) -> None:
         """Nothing to close."""

@@ -93,6 +93,15 @@ class Spool:
         with self.changed:
             return sum(map(len, self._queues.values())) + len(self._open)
 
+    @property
+    def unsaved(self) -> int:
+        """How many records are in memory alone, because the disk takes nothing."""
+        with self.changed:
+            if not self._memory_bytes:
+                return 0
+            waiting = [entry for queue in self._queues.values() for entry in queue] + list(self._open.values())
+            return sum(entry.records for entry in waiting if entry.folder is None)
+
     def add(self, entry: Entry, payload: bytes) -> None:
         """Keep one batch."""
         with self.changed:

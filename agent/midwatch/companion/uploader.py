@@ -73,6 +73,8 @@ class Uploader:
         """Try again now rather than later."""
         self._retry.reset()
         self._wake.set()
+        with self._spool.changed:
+            self._spool.changed.notify_all()
 
     def check(self) -> None:
         """Break the stream off where an answer is overdue. To be called about once a second."""
@@ -94,8 +96,8 @@ class Uploader:
     def _body(self, stop: threading.Event) -> None:
         while not stop.is_set():
             with self._spool.changed:
-                if not self._spool.waiting:
-                    self._spool.changed.wait(1.0)
+                if not self._spool.waiting or self._connection.lost:
+                    self._spool.changed.wait(1.0)  # `kick` ends it; the control stream finds the collector for both
                     continue
             self._wake.clear()
             with guard.at("companion.upload"):
@@ -114,7 +116,7 @@ class Uploader:
             self._stream_number += 1
             self._in_flight, self._progress_s = 0, time.monotonic()
             requests = self._requests(self._stream_number)
-            self._call = call = self._connection.ingest.Upload(requests, metadata=self._connection.metadata)
+            self._call = call = self._connection.upload(requests)
         error = None
         try:
             for response in call:
@@ -180,6 +182,9 @@ class Uploader:
             if code == grpc.StatusCode.RESOURCE_EXHAUSTED and out[0].size > _LARGE_BYTES:
                 self._spool.done(last)
                 self._drop("too_large", out[0].records)
+            elif code == grpc.StatusCode.INVALID_ARGUMENT:
+                self._spool.done(last)
+                self._drop("rejected", out[0].records)
         self._careful = code in _SUSPECT
         self._spool.give_back(last=last)
 

@@ -13,6 +13,7 @@ from midwatch_proto.v1 import control_pb2
 from midwatch.companion.batches import Batcher
 from midwatch.companion.connection import Connection
 from midwatch.companion.control import Control, opening, refusal, update_of
+from midwatch.companion.progress import Progress
 from midwatch.companion.spool import Spool
 from midwatch.companion.uploader import Uploader
 from midwatch.companion.windows import Windows
@@ -72,7 +73,9 @@ class Upstream:
         self._upload_trouble = ""
         self._said: tuple[bool, str, int] | None = None
         self._said_s = 0.0
-        self._failures_at_flush = -1
+        self._failed_at_flush = (-1, -1)
+        self._progress = Progress(Path(settings.trace_dir), self._tell_loss)
+        self._drops_said: tuple[tuple[str, int], ...] = ()
 
     def start(self) -> None:
         """Start the threads."""
@@ -82,15 +85,20 @@ class Upstream:
 
     def handle(self, frame: Frame) -> None:
         """Take one frame of the agent's. One that cannot be understood is dropped and counted."""
+        number = frame.get("n")
+        if isinstance(number, int):
+            self._progress.got(number)
         try:
             self._dispatch(frame)
         except (KeyError, TypeError, ValueError, AttributeError):
             self._drops.drop(f"frame_malformed_{frame.get('t')}")
+        self._keep()
 
     def tick(self) -> None:
         """Do what is due; to be called about once a second, or more often."""
         now_s = time.monotonic()
         self._batcher.tick()
+        self._keep()
         self._uploader.check()
         if now_s - self._adopted_s > _ADOPT_S:
             self._adopted_s = now_s
@@ -101,7 +109,8 @@ class Upstream:
     def ask_flush(self) -> None:
         """Begin to get everything out: try the collector once more, now."""
         self._batcher.flush()
-        self._failures_at_flush = self._uploader.failures
+        self._keep()
+        self._failed_at_flush = self._failed()
         self._uploader.kick()
         self._control.kick()
 
@@ -111,16 +120,37 @@ class Upstream:
             return False
         self._batcher.flush()
         sent = not self._spool.waiting and (self._control.drained() or not self._attached)
-        return sent or self._uploader.failures > self._failures_at_flush
+        return sent or self._failed() != self._failed_at_flush
+
+    def reading(self) -> bool:
+        """Return whether windows are still being read."""
+        return not self._windows.idle
 
     def close(self) -> None:
-        """Stop all threads; what was not sent stays on disk."""
+        """Stop all threads; what was not sent stays on disk, and where that takes nothing it is lost."""
         self._windows.stop()
+        if self._drops.counts() != self._drops_said:
+            self._sample_status()
         self._batcher.flush()
         self._control.stop()
         self._uploader.stop()
+        if self._spool.unsaved:
+            self._tell_loss(self._spool.unsaved)
+        self._progress.keep(0)
         self._connection.close()
         self._spool.close()
+
+    def _failed(self) -> tuple[int, int]:
+        """How often the collector could not be had: by the upload, and by whoever looked whether it is there."""
+        return self._uploader.failures, self._connection.misses
+
+    def _keep(self) -> None:
+        self._progress.keep(self._batcher.gathered + self._spool.unsaved)
+
+    def _tell_loss(self, count: int) -> None:
+        """Have the agent count what this companion, or the one before it, takes along; people read the agent's log."""
+        if self._to_agent({"t": "lost", "count": count}):
+            self._drops.drop("companion_lost", count)
 
     def _dispatch(self, frame: Frame) -> None:
         kind = frame.get("t")
@@ -157,7 +187,11 @@ class Upstream:
             self._control.beat()
         if news or time.monotonic() - self._status_sent_s > _STATUS_S:
             self._status_sent_s = time.monotonic()
-            self._batcher.sample(agent_status=to_message(self._full_status()))
+            self._sample_status()
+
+    def _sample_status(self) -> None:
+        self._drops_said = self._drops.counts()
+        self._batcher.sample(agent_status=to_message(self._full_status()))
 
     def _full_status(self) -> AgentStatus:
         """Return the agent's word, with the companion's own losses and parts in it."""
@@ -182,8 +216,11 @@ class Upstream:
         self._upload_trouble = trouble
 
     def _control_news(self, trouble: str) -> None:
+        found = not trouble and not self._attached
         self._attached = not trouble
         self._control_trouble = trouble
+        if found:
+            self._uploader.kick()
 
     def _tell_agent(self, now_s: float) -> None:
         """Say how the way to the collector is, when that changed."""

@@ -19,6 +19,7 @@ from typing import Any
 from midwatch.companion.batches import CHUNK_BYTES, Batcher
 from midwatch.guard import guard
 from midwatch.lifecycle import Worker
+from midwatch.link import tracedir
 from midwatch.link.frames import Frame
 from midwatch.model.capture import Capture
 from midwatch.model.plain import from_plain
@@ -28,6 +29,8 @@ from midwatch.wire import to_message
 _MOST_WAITING = 8
 _READ_S = 120.0
 _STALE_S = 900.0
+_END_S = 10.0
+"""More than it takes to say of eight windows that they were not read, with next to no processor."""
 _PENDING = "pending-"
 _ENDED = "the service ended before this trace was read"
 
@@ -95,7 +98,7 @@ class Windows:
             return
         for item in list(os.scandir(self._dir)):
             with contextlib.suppress(OSError):
-                if item.name != "lock" and time.time() - item.stat().st_mtime > _STALE_S:
+                if item.name not in tracedir.OWN and time.time() - item.stat().st_mtime > _STALE_S:
                     Path(item.path).unlink()
                     self._drop("trace_file_without_capture", 1)
 
@@ -105,7 +108,8 @@ class Windows:
         reader = self._reader
         if reader is not None:
             reader.kill()
-        self._worker.stop(wake=lambda: self._jobs.put(None))
+        if not self._worker.stop(_END_S, wake=lambda: self._jobs.put(None)):
+            self._drop("window_unread", self._busy)
 
     def _enqueue(self, frame: Frame, note: Path) -> None:
         with self._lock:
@@ -153,6 +157,8 @@ class Windows:
             )
         finally:
             os.close(watched)
+        if self._ending:
+            self._reader.kill()
         try:
             printed, _ = self._reader.communicate(timeout=_READ_S)
         except subprocess.TimeoutExpired:

@@ -7,11 +7,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from midwatch.guard import guard
-from midwatch.integrations import asgi
 from midwatch.integrations.imports import ImportHooks
 from midwatch.patches import Patches
 
 if TYPE_CHECKING:
+    from midwatch.integrations import asgi
     from midwatch.model.status import Part
 
 _PREFIX = "midwatch.prefix"
@@ -51,6 +51,8 @@ class StarletteIntegration:
 
 
 def _application(original: Any) -> Any:
+    from midwatch.integrations import asgi  # not before there is a Starlette
+
     @functools.wraps(original)
     async def call(self: Any, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         await asgi.serve(functools.partial(original, self), scope, receive, send)
@@ -77,6 +79,8 @@ def _mount(original: Any) -> Any:
 
 
 def _name(route: Any, scope: asgi.Scope) -> None:
+    from midwatch.integrations import asgi
+
     call = scope.get(asgi.KEY)
     if call is not None:
         call.name(f"{scope.get(_PREFIX, '')}{getattr(route, 'path_format', route.path)}")

@@ -1,4 +1,4 @@
-"""The companion's process: started, looked after, replaced with growing delay, and ended."""
+"""The companion's process: started, looked after, replaced with growing delay, and let go."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable
 
 from midwatch.clock import Clock
+from midwatch.drops import drops
+from midwatch.guard import guard, logger
 
 _RESTART_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 _SETTLED_S = 30.0
 """A companion that lived this long counts as sound: the next restart is quick again."""
-_EXIT_S = 1.0
+_LONGEST_END_S = 120.0
+"""A companion that was told to end has an alarm before that."""
 
 
 class Child:
@@ -56,19 +59,26 @@ class Child:
                 return False
             return now_ns >= self._retry_ns and self._start()
 
-    def end(self, grace_s: float) -> None:
-        """Wait ``grace_s`` for it to end by itself, then make it, and reap it. Takes up to two seconds more."""
+    def end(self, grace_s: float) -> bool:
+        """Wait ``grace_s`` for it to end by itself, and start no other. Return whether none runs any more.
+
+        One that is not done by then goes on alone: to kill it would lose what it holds. A thread reaps it.
+        """
         with self._lock:
             self._ended = True
             process, self._process = self._process, None
         if process is None:
-            return
-        for insist, wait_s in ((None, grace_s), (process.terminate, _EXIT_S), (process.kill, _EXIT_S)):
-            if insist is not None:
-                insist()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(wait_s)
-                return
+            return True
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace_s)
+            return True
+        try:
+            threading.Thread(target=_see_off, args=(process,), name="midwatch-see-off", daemon=True).start()
+        except RuntimeError:
+            # This process ends, and has no more threads to give. Nobody will ask how the child ended; without a code
+            # `subprocess` would complain of that on the host's standard error.
+            process.returncode = 0
+        return False
 
     def _start(self) -> bool:
         if self._ended:
@@ -87,3 +97,15 @@ class Child:
         self._deaths += 1
         self._retry_ns = self._clock.perf_ns() + int(delay_s * 1e9)
         self.detail = f"{what}; the next start is {delay_s:.0f} s later"
+
+
+def _see_off(process: subprocess.Popen[bytes]) -> None:
+    """Reap a companion that ends by itself, and make one that does not."""
+    with guard.at("link.see_off"):
+        try:
+            process.wait(_LONGEST_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            drops.drop("companion_killed")
+            logger.warning("midwatch: the companion did not end within %.0f s and was killed", _LONGEST_END_S)

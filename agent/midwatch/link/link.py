@@ -23,7 +23,7 @@ from typing import Any
 from midwatch.clock import Clock
 from midwatch.config import Settings, state_dir
 from midwatch.drops import Drops, drops
-from midwatch.guard import guard
+from midwatch.guard import guard, logger
 from midwatch.link import tracedir
 from midwatch.link.child import Child
 from midwatch.link.frames import Channel, Frame
@@ -34,11 +34,14 @@ from midwatch.model.settings import CompanionSettings
 from midwatch.model.status import Part
 from midwatch.shortage import remedy
 
-Spawn = Callable[[int, bytes, str], "subprocess.Popen[bytes]"]
+Spawn = Callable[[tuple[int, ...], bytes, str], "subprocess.Popen[bytes]"]
 
 _SOCKET_BYTES = 1 << 20
 """Asked for; the kernel gives what ``net.core.wmem_max`` allows, 208 KiB by default."""
 _END_GRACE_S = 0.5
+_LATE_GRACE_S = 2.5
+"""For a companion that did not confirm in time: so long the service stays, in case all around it ends with it."""
+_MOST_UNREAD = 100_000
 _AGAIN_NS = 10_000_000_000
 """Folders get room, and processes descriptors, again: what could not be made is tried anew after so long."""
 
@@ -72,6 +75,8 @@ class Link:
         self._hello_due = False
         self._trace_dir: Path | None = None
         self._trace_lock = -1
+        self._sent = 0
+        """The number of the last frame."""
         self._inbox: list[Frame] = []
         self._flushes = 0
         self._flushed = 0
@@ -117,7 +122,10 @@ class Link:
         if self._elsewhere():
             return False
         with self._lock:
-            reason = "link_off" if self._ours is None else self._ours.send(frame)
+            number = self._sent = self._sent + 1
+            reason = "link_off" if self._ours is None else self._ours.send({**frame, "n": number})
+            if reason and number == self._sent:  # a number that is missing is a frame that was lost on the way
+                self._sent -= 1
         if reason:
             self._count.drop(reason)
         return not reason
@@ -165,7 +173,7 @@ class Link:
 
     def flush(self, timeout_s: float = 3.0) -> bool:
         """Wait until the companion has sent on all that it was given, or put it on disk. Return whether it said so."""
-        if self._elsewhere() or self._off:
+        if self._elsewhere() or self._off or not self._child.pid:
             return False
         deadline_ns = self._clock.perf_ns() + int(timeout_s * 1e9)
         with self._lock:
@@ -179,26 +187,35 @@ class Link:
                 # Not through `send`: a socket that is full for a moment is no loss here, it is asked again.
                 asked = asked or not self._ours.send({"t": "flush", "id": wanted})
                 self._read()
-            left_s = (deadline_ns - self._clock.perf_ns()) / 1e9
-            if self._flushed >= wanted or left_s <= 0 or not self._child.pid:
+            left_s = self._left_s(deadline_ns)
+            if self._flushed >= wanted or not left_s or not self._child.pid:
                 return self._flushed >= wanted
             # In short turns, since another thread may be the one that reads the answer.
-            self._wait_readable(min(left_s, 0.05))
+            self._wait(min(left_s, 0.05), select.POLLIN)
 
     def stop(self, timeout_s: float = 3.0) -> None:
-        """Flush for up to ``timeout_s``, then let the companion end, or make it."""
+        """Flush for up to ``timeout_s``, and let the companion end; takes 2.5 s more at most.
+
+        A companion is never killed here. One that gets next to no processor needs longer than a service may be held
+        up: it goes on alone with all that it was given, and its own limit. Where there is none any more (a service
+        manager may end all processes of a service at once), a last one takes what was left unread.
+        """
         if self._elsewhere():
             return
-        self.flush(timeout_s)
+        deadline_ns = self._clock.perf_ns() + int(timeout_s * 1e9)
+        flushed = self.flush(timeout_s)
+        if not flushed and self._revive():
+            flushed = self.flush(self._left_s(deadline_ns))
+        end_ns = self._clock.perf_ns() + int((_END_GRACE_S if flushed else _LATE_GRACE_S) * 1e9)
+        self._say_bye(end_ns)
+        gone = self._child.end(self._left_s(end_ns))
         with self._lock:
-            if self._ours is not None:
-                self._ours.send({"t": "bye"})
-            self._off = self._off or "stopped"
-            self._again_ns = 0
-            self._connected = False
-        self._child.end(_END_GRACE_S)
-        with self._lock:
-            self._close()
+            self._read()
+            if gone:
+                self._count_unread()
+            else:
+                logger.info("midwatch: the companion is not done yet; it goes on alone")
+            self._close(leave_folder=not gone)
 
     def status(self) -> Part:
         """Say in one line how the companion and its way to the collector are."""
@@ -209,6 +226,47 @@ class Link:
         if not self._child.pid:
             return Part("companion", "failed", self._child.detail or "the companion died; a new one follows")
         return Part("companion", "on" if self._connected else "unavailable", self._detail)
+
+    def _revive(self) -> bool:
+        """Start a companion where none runs and something is left to read. Return whether one was started."""
+        if self._off or self._child.pid:
+            return False
+        return self._unread() and self._child.start()
+
+    def _unread(self) -> bool:
+        """Whether a frame lies in the socket, or a window in the folder."""
+        theirs, folder = self._theirs, self._trace_dir
+        if theirs is None or folder is None:
+            return False
+        with contextlib.suppress(OSError):
+            return bool(theirs.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        return tracedir.holds_files(folder)
+
+    def _left_s(self, until_ns: int) -> float:
+        return max(0.0, (until_ns - self._clock.perf_ns()) / 1e9)
+
+    def _say_bye(self, end_ns: int) -> None:
+        """Tell the companion that nothing more comes; a socket that is full gets until ``end_ns`` to become less so."""
+        with self._lock:
+            self._off = self._off or "stopped"
+            self._again_ns = 0
+            self._connected = False
+            if self._ours is None or not self._ours.send({"t": "bye"}):
+                return
+        if self._child.pid:
+            self._wait(self._left_s(end_ns), select.POLLOUT)
+            with self._lock:
+                if self._ours is not None:
+                    self._ours.send({"t": "bye"})
+
+    def _count_unread(self) -> None:
+        """Count what no companion will read any more; the caller holds the lock."""
+        if self._theirs is None:
+            return
+        frames, _ = Channel(self._theirs, "").receive(_MOST_UNREAD)
+        lost = sum("n" in frame for frame in frames)
+        if lost:
+            self._count.drop("link_unread", lost)
 
     def _elsewhere(self) -> bool:
         """Whether this is a forked child. Takes no lock: a thread of the parent's may have held it at the fork."""
@@ -236,7 +294,7 @@ class Link:
         if theirs is None:
             raise OSError("the link is closed")
         hello = json.dumps(self._hello()).encode()
-        return self._spawn(theirs.fileno(), hello, self._log_path())
+        return self._spawn((theirs.fileno(), self._trace_lock), hello, self._log_path())
 
     def _hello(self) -> Frame:
         settings = CompanionSettings(
@@ -271,22 +329,27 @@ class Link:
         elif kind == "link":
             self._connected = bool(frame.get("connected"))
             self._detail = str(frame.get("detail", ""))
+        elif kind == "lost":
+            count = int(frame.get("count", 0))
+            self._count.drop("companion_lost", count)
+            logger.warning("midwatch: %d records were lost with a companion that died, or could not read them", count)
         else:
             self._inbox.append(frame)
 
-    def _wait_readable(self, seconds: float) -> None:
+    def _wait(self, seconds: float, what: int) -> None:
         with contextlib.suppress(OSError, ValueError):
             poll = select.poll()
-            poll.register(self.fileno(), select.POLLIN)
+            poll.register(self.fileno(), what)
             poll.poll(seconds * 1e3)
 
-    def _close(self) -> None:
+    def _close(self, *, leave_folder: bool = False) -> None:
+        """Close all; the caller holds the lock. The folder is left to a companion that goes on."""
         if self._ours is not None:
             self._ours.close()
         if self._theirs is not None:
             self._theirs.close()
         self._ours = self._theirs = None
-        if self._trace_dir is not None:
+        if self._trace_dir is not None and not leave_folder:
             tracedir.remove(self._trace_dir)
         if self._trace_lock >= 0:
             os.close(self._trace_lock)

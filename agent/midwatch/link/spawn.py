@@ -46,21 +46,23 @@ def child_environment(environ: Mapping[str, str], path: list[str]) -> dict[str, 
     return child
 
 
-def spawn_companion(companion_fd: int, hello: bytes, log_path: str) -> subprocess.Popen[bytes]:
+def spawn_companion(fds: tuple[int, ...], hello: bytes, log_path: str) -> subprocess.Popen[bytes]:
     """Execute the companion in a session of its own and hand it its ``hello`` on standard input.
 
-    ``hello`` must be shorter than a pipe holds (64 KiB), so that writing it never waits.
+    ``fds`` are what it inherits: its end of the socket, then what it holds for as long as it lives, such as the lock
+    on the trace directory, which is thus never free in between. ``hello`` must be shorter than a pipe holds (64 KiB),
+    so that writing it never waits.
 
     Raises:
         OSError: the process could not be started.
     """
     with forks.held_off(), _log(log_path) as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "midwatch.companion", "--fd", str(companion_fd), "--parent", str(os.getpid())],
+            [sys.executable, "-m", "midwatch.companion", "--fd", str(fds[0]), "--parent", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=log,
-            pass_fds=(companion_fd,),
+            pass_fds=fds,
             cwd="/",  # `-m` puts the current folder first on the path, and the service's may hold anything
             env=child_environment(os.environ, sys.path),
             start_new_session=True,

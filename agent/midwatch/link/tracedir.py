@@ -20,6 +20,10 @@ SHM = Path("/dev/shm")  # noqa: S108 - the directories inside are private (0700)
 ROOM_BYTES = 1 << 30
 """A container's default ``/dev/shm`` has 64 MiB, and the host's data loaders need them."""
 _LOCK = "lock"
+PROGRESS = "progress"
+"""How far a companion came with its frames (`midwatch.companion.progress`)."""
+OWN = frozenset({_LOCK, PROGRESS})
+"""Files that are there for as long as the directory is."""
 _UNLOCKED_GRACE_S = 3600.0
 
 
@@ -59,6 +63,14 @@ def hold(path: Path) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def holds_files(path: Path) -> bool:
+    """Return whether anything lies in the directory that a companion has still to deal with."""
+    try:
+        return any(item.name not in OWN for item in path.iterdir())
+    except OSError:
+        return False
 
 
 def remove(path: Path) -> None:

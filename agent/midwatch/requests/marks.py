@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from midwatch.guard import guard
-from midwatch.requests import generators
 from midwatch.requests.tracker import Mark, Tracker, installed, safe_end, status_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,12 +108,14 @@ class _OneCall:
 def decorate(function: F, route: str) -> F:
     """Return ``function`` with a request around each call; a generator's lasts until it is exhausted or closed."""
     if inspect.isasyncgenfunction(function):
+        from midwatch.requests import generators
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             return generators.drive_async(function(*args, **kwargs), route)
 
     elif inspect.isgeneratorfunction(function):
+        from midwatch.requests import generators
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -137,35 +136,3 @@ def decorate(function: F, route: str) -> F:
                 return function(*args, **kwargs)
 
     return cast("F", wrapper)
-
-
-class Steps:
-    """`midwatch.step`: the stretch from one call to the next on a thread is a request of the route ``step``."""
-
-    ROUTE = "step"
-
-    def __init__(self) -> None:
-        self._here = threading.local()
-
-    def step(self) -> None:
-        """End this thread's step, and begin the next one."""
-        before: _OpenStep | None = getattr(self._here, "step", None)
-        if before is not None:
-            safe_end(before.tracker, before.mark, "ok")
-        tracker = installed()
-        mark = tracker.begin(self.ROUTE) if tracker is not None else None
-        self._here.step = _OpenStep(tracker, mark) if tracker is not None and mark is not None else None
-
-
-class _OpenStep:
-    """The last step of a thread; where the thread ends without another one, nobody knows when it ended."""
-
-    __slots__ = ("mark", "tracker")
-
-    def __init__(self, tracker: Tracker, mark: Mark) -> None:
-        self.tracker = tracker
-        self.mark = mark
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self.tracker.forget(self.mark)

@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
-from midwatch.requests.handsoff import HandsOff
-from midwatch.requests.hooks import EnterHook, LeaveHook, dynamo_must_skip
 from midwatch.requests.units import Units, name_of
-from midwatch.watch import peek
-from midwatch.watch.frames import caller, look
 
 if TYPE_CHECKING:
     from midwatch.model.status import Part
+    from midwatch.requests.handsoff import HandsOff
 
 _MAX_ROOTS = 32
 """A service in which more modules than that are outermost has no root: its forward is a plain function."""
@@ -40,12 +37,10 @@ class Roots:
     def __init__(self, clock: Clock, units: Units) -> None:
         self._clock = clock
         self._units = units
-        self._enter = EnterHook(units)
-        self._leave = LeaveHook(units)
         self._lock = threading.RLock()
         self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
         self._names: dict[str, None] = {}
-        self._hands_off = HandsOff(self.without_hooks)
+        self._hands_off: HandsOff | None = None
         self._global: Any = None
         self._call_code: Any = None
         self._armed_ns = 0
@@ -58,6 +53,10 @@ class Roots:
         module = sys.modules.get("torch.nn.modules.module")
         if module is None:
             return
+        # Not before there is a torch: a service waits for what is imported at its start.
+        from midwatch.requests.handsoff import HandsOff
+
+        self._hands_off = self._hands_off or HandsOff(self.without_hooks)
         self._call_code = module.Module._call_impl.__code__  # noqa: SLF001 - the frame that every call has
         self._detail = "no root module has been called yet"
         self._hands_off.start()
@@ -74,7 +73,8 @@ class Roots:
             self._known.clear()
         for handles in hooked:
             _remove(handles)
-        self._hands_off.stop()
+        if self._hands_off is not None:
+            self._hands_off.stop()
         self._call_code = None
 
     def after_fork(self) -> None:
@@ -106,11 +106,15 @@ class Roots:
 
     def dynamo_imported(self) -> None:
         """Make way for Dynamo."""
+        from midwatch.requests.hooks import dynamo_must_skip
+
         self._disarm()
         dynamo_must_skip()
 
     def adopt(self, module: Any) -> bool:
         """Put the lasting hooks on ``module``, unless it has them. Return whether it is new."""
+        from midwatch.requests.hooks import EnterHook, LeaveHook
+
         with self._lock:
             if module in self._known or self._fragmented:
                 return False
@@ -120,8 +124,8 @@ class Roots:
                 # The class's methods: scripted modules refuse their own, although their hooks are called.
                 base = sys.modules["torch.nn.modules.module"].Module
                 self._known[module] = (
-                    base.register_forward_pre_hook(module, self._enter, with_kwargs=True),
-                    base.register_forward_hook(module, self._leave, always_call=True),
+                    base.register_forward_pre_hook(module, EnterHook(self._units), with_kwargs=True),
+                    base.register_forward_hook(module, LeaveHook(self._units), always_call=True),
                 )
                 self._names[name_of(module)] = None
                 return True
@@ -175,6 +179,8 @@ class Roots:
 
     def _outermost(self, frame: FrameType | None) -> Any:
         """Return the module whose call is the outermost one on this stack, or None."""
+        from midwatch.watch.frames import caller
+
         root = None
         for _ in range(_MAX_FRAMES):
             if frame is None:
@@ -190,12 +196,16 @@ class Roots:
 
     def _called_now(self) -> list[Any]:
         """Return the outermost modules on all other threads' stacks."""
+        from midwatch.watch.frames import look
+
         found = look(lambda frames: [self._outermost(frame) for frame in frames.values()])
         return [root for root in found if root is not None]
 
 
 def _self_of(frame: FrameType) -> Any:
     """Return the module whose ``__call__`` a frame runs, or None."""
+    from midwatch.watch import peek
+
     found = peek.variable(frame, "self", local=True)
     return None if found is peek.MISSING else found
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import deque
 from contextvars import ContextVar, Token
+from types import CodeType
 from typing import Any
 
 from midwatch.clock import Clock
@@ -26,6 +27,9 @@ _MAX_OPEN = 16_384
 _UNIT_THREAD_NS = 10_000_000_000
 
 _modules = sys.modules
+
+Callers = tuple[tuple[CodeType, int], ...]
+"""Code and index of the instruction of several functions."""
 
 
 class Route:
@@ -62,8 +66,8 @@ class Mark:
     """One request, from begin to end. Times are `Clock.perf_ns`; ``end_ns`` is 0 while it runs."""
 
     __slots__ = (
-        "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async", "owner",
-        "request_id", "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
+        "callers", "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async",
+        "owner", "request_id", "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
     )  # fmt: skip
 
     request_id: int
@@ -85,6 +89,8 @@ class Mark:
     """How many times the mark that began it has been entered again inside of it."""
     owner: object
     """The mark object that began it and has not ended it."""
+    callers: Callers
+    """For a step: where the functions that called `midwatch.step` stood, the innermost first."""
     status: str
     extra: Extra | None
     token: Token[Mark | None] | None
@@ -157,6 +163,7 @@ class Tracker:
         mark.end_ns = mark.depth = 0
         mark.status = "running"
         mark.extra = mark.owner = None
+        mark.callers = ()
         mark.gc_ns = self.gc_ns
         mark.compiles = self.compiles
         mark.cpu_ns = 0 if is_async else self._cpu_ns()
@@ -200,9 +207,11 @@ class Tracker:
         if mark.deadline_ns and end_ns > mark.deadline_ns:
             self.on_overdue.set()
 
-    def forget(self, mark: Mark) -> None:
-        """Give up a request that nobody can end any more; nothing is told of it."""
-        if self._open.pop(mark.request_id, None) is not None:
+    def forget(self, request_id: int) -> None:
+        """Give up a request that nobody will end any more; nothing is told of it."""
+        mark = self._open.pop(request_id, None)
+        if mark is not None:
+            mark.end_ns = self._perf_ns()  # so that it is the current one of its context no longer
             drops.drop("request_unended")
 
     def current(self) -> Mark | None:

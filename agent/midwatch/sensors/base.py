@@ -14,6 +14,8 @@ _REST_NS = 10_000_000_000
 _LONGEST_REST_NS = 600_000_000_000
 """A sensor that went off tries again after ten seconds, and after each try in vain it waits twice as long, up to this:
 descriptors are free again, a driver is back, a package has been installed."""
+_STEADY_NS = 60_000_000_000
+"""After so long without a failure the next one counts as the first."""
 
 
 class Unavailable(Exception):  # noqa: N818 - it is no error
@@ -36,6 +38,8 @@ class Sensor:
         self._rest_ns = _REST_NS
         self._again_ns = 0
         """When to try again, 0 until the first tick after it went off."""
+        self._steady_ns = 0
+        """When it will have been on for long enough that its next failure is a new one."""
 
     def start(self) -> None:
         """Switch on, unless what it needs is missing."""
@@ -54,6 +58,8 @@ class Sensor:
         """Look, where it is on, and try again from time to time where it went off; ``now_ns`` is `Clock.perf_ns`."""
         if self._state == "on":
             self._attempt(self._look, now_ns, patience=_PATIENCE)
+            if self._state == "on" and now_ns >= self._steady_ns:
+                self._rest_ns = _REST_NS
         elif self._state != "off":
             if not self._again_ns:
                 self._again_ns = now_ns + self._rest_ns
@@ -78,6 +84,7 @@ class Sensor:
         self._open()
         self._look(now_ns)
         self._state, self._detail = "on", ""
+        self._steady_ns = now_ns + _STEADY_NS
 
     def _attempt(self, work: Callable[..., None], *args: int, patience: int) -> None:
         try:

@@ -43,7 +43,7 @@ CATEGORIES = {
 _DEVICE = {KERNEL, MEMCPY, MEMSET, SYNC}
 _COSTS = {RUNTIME: CALL_BYTES, KERNEL: WORK_BYTES, MEMCPY: WORK_BYTES, MEMSET: WORK_BYTES}
 _STEP = "ProfilerStep#"
-_MOST_OTHER, _MOST_THREADS = 256, 1 << 16
+_MOST_OTHER, _MOST_THREADS, _MOST_GROUPS = 256, 1 << 16, 1 << 16
 LOST = np.iinfo(np.int64).min
 """A time that is no number."""
 
@@ -127,6 +127,8 @@ class Columns:
         self.thread_names: dict[tuple[Key, Key], str] = {}
         self.events = 0
         self.other: dict[str, int] = {}
+        self.groups: dict[tuple[int, int], tuple[str, str]] = {}
+        """Process group and collective: of kernels by correlation, of operators by external id."""
         self.bad_numbers = 0
         self._known_streams: dict[tuple[Key, Key, Key, Key], int] = {}
         self._parts: dict[int, list[Table]] = {category: [] for category in range(SPAN + 1)}
@@ -184,6 +186,8 @@ class Columns:
             ext = _numbers([a.external for a in args])
             if ext.min() < 0:
                 ext = np.where(ext < 0, _numbers([a.external_old for a in args]), ext)
+        if category in {KERNEL, OPS}:
+            self._note_groups(category, args)
         if category == MEMCPY:
             size = _numbers([a.bytes for a in args])
         elif category == OPS:
@@ -270,6 +274,12 @@ class Columns:
                 lane = known[key] = lanes["device", device, whole(arg.stream, event.tid)]
             found.append(lane)
         return found
+
+    def _note_groups(self, category: int, args: list[Args]) -> None:
+        for a in args:
+            if a.group is not None and len(self.groups) < _MOST_GROUPS:
+                key = whole(a.correlation if category == KERNEL else a.external)
+                self.groups[category, key] = (str(a.group), str(a.collective or ""))
 
     def _name_thread(self, event: Event) -> None:
         if (

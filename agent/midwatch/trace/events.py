@@ -25,12 +25,14 @@ class Args(msgspec.Struct, gc=False):
     types: msgspec.Raw = msgspec.field(name="Input type", default=EMPTY)
     grid: msgspec.Raw = EMPTY
     block: msgspec.Raw = EMPTY
+    group: Key = msgspec.field(name="Process Group Name", default=None)
+    collective: Key = msgspec.field(name="Collective name", default=None)
     name: object = None
     """Of a metadata event: the name of the thread or process."""
 
 
 NO_ARGS = Args()
-_DEVICES_LIMIT = 1 << 20
+_PARSED_LIMIT = 4 << 20
 
 
 class Event(msgspec.Struct, gc=False):
@@ -53,18 +55,29 @@ class Head(msgspec.Struct):
     device_text: msgspec.Raw = msgspec.field(name="deviceProperties", default=EMPTY)
     cuda_runtime_version: Key = None
     torch_version: Key = None
+    distributed_text: msgspec.Raw = msgspec.field(name="distributedInfo", default=EMPTY)
     midwatch: msgspec.Raw = EMPTY
 
     @property
     def devices(self) -> object:
-        """``deviceProperties``, None where there are none or where they are more than any device has."""
-        text = bytes(self.device_text)
-        if len(text) > _DEVICES_LIMIT:
-            return None
-        try:
-            return msgspec.json.decode(text or b"null")
-        except UNREADABLE:
-            return None
+        """``deviceProperties``, None where there are none."""
+        return _parsed(self.device_text)
+
+    @property
+    def distributed(self) -> object:
+        """``distributedInfo``, None where there is none."""
+        return _parsed(self.distributed_text)
+
+
+def _parsed(raw: msgspec.Raw) -> object:
+    """What the text says; None where it is unreadable, or longer than devices or ranks ever are."""
+    text = bytes(raw)
+    if len(text) > _PARSED_LIMIT:
+        return None
+    try:
+        return msgspec.json.decode(text or b"null")
+    except UNREADABLE:
+        return None
 
 
 EVENTS = msgspec.json.Decoder(list[Event])

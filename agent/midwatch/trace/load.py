@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -76,6 +76,8 @@ class Trace:
     """Where the trace was cut for want of memory, None where it was not: nothing that starts later is in the tables."""
     other: dict[str, int]
     caveats: tuple[Caveat, ...]
+    groups: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    """As in `Columns`."""
 
     def local(self, unix_ns: int) -> int:
         """Unix time as a time of this trace."""
@@ -141,6 +143,7 @@ def load(path: Path, *, memory_bytes: int = MEMORY_BYTES, progress: Progress | N
         cut_ns=None if cut_ns is None else cut_ns - origin,
         other=columns.other,
         caveats=tuple(caveats),
+        groups=columns.groups,
         **moved,
     )
 

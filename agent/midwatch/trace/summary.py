@@ -63,11 +63,15 @@ def summarise(
     """
     with without_gc():
         trace = load(Path(path), memory_bytes=memory_bytes, progress=progress)
-        return shorten(summarise_trace(trace, untraced_p50_ms=untraced_p50_ms))
+        return summarise_trace(trace, untraced_p50_ms=untraced_p50_ms)
 
 
 def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> TraceSummary:
-    """Return the facts of a trace that has been read."""
+    """Return the facts of a trace that has been read, with its texts cut so that they can travel."""
+    return shorten(_facts(trace, untraced_p50_ms))
+
+
+def _facts(trace: Trace, untraced_p50_ms: float | None) -> TraceSummary:
     scene = build_scene(trace)
     untraced = untraced_p50_ms if untraced_p50_ms is not None else _ledger_p50(scene)
     waits = find_waits(scene)

@@ -8,8 +8,8 @@ _SLOWEST_NS = 250_000_000
 _AGE_DIVISOR = 50
 _COST_MULTIPLE = 20
 """While looking, a twentieth of one core at most."""
-_CALM_SHARE = 0.0025
-"""While nothing is overdue, 0.25 % of one core at most: where a wake is dear, deadlines are met milliseconds late."""
+_CALM_SHARE = 0.002
+"""While nothing is overdue, 0.2 % of one core at most: where a wake is dear, deadlines are met milliseconds late."""
 _CALMEST_NS = 50_000_000
 _REFILL = 0.003
 """In the long run, 0.3 % of one core."""

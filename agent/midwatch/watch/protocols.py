@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from types import CodeType
 from typing import Protocol
 
 
@@ -34,6 +35,11 @@ class InFlight(Protocol):
         """When it becomes overdue; 0 where its route has no deadline (warm-up, new shapes)."""
         ...
 
+    @property
+    def callers(self) -> tuple[tuple[CodeType, int], ...]:
+        """For a training step: where those stood who began it. It is over once their loop is left; () otherwise."""
+        ...
+
 
 class Tracker(Protocol):
     """The requests in flight and the threads that work for them."""
@@ -47,6 +53,10 @@ class Tracker(Protocol):
 
         `wake` ends the wait early.
         """
+        ...
+
+    def forget(self, request_id: int) -> None:
+        """Give up a request that nobody will end any more."""
         ...
 
     def wake(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 def show(
     id_: Annotated[str, typer.Argument(metavar="ID", help="An incident, a capture or a spike; a prefix will do.")],
     markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, for a ticket.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one page that needs no network.")
+    ] = None,
     collector: CollectorOption = DEFAULT_COLLECTOR,
     json_: JsonFlag = False,
 ) -> None:
@@ -32,7 +36,12 @@ def show(
 
     with Client(collector) as client:
         report = find(client, id_)
-    emit(report, json_=json_, markdown=markdown)
+    if html is not None:
+        from midwatch_client.pages import save_page
+
+        save_page(html, [report])
+    if json_ or markdown or html is None:
+        emit(report, json_=json_, markdown=markdown)
 
 
 def find(client: Client, id_: str) -> Report:

@@ -8,6 +8,7 @@ from midwatch.model.finding import Finding
 from midwatch_server.diagnosis import Report
 
 from midwatch_client.render import wording
+from midwatch_client.render.grid import escaped, printable
 from midwatch_client.render.timeline import timeline_lines
 
 WIDTH = 88
@@ -15,27 +16,27 @@ WIDTH = 88
 
 def to_markdown(report: Report) -> str:
     """Return ``report`` as one Markdown text."""
-    lines = [f"## {wording.heading(report)}", ""]
-    lines += [f"- {label}: {text}" for label, text in wording.facts(report)]
-    lines += ["", f"**{wording.verdict(report)}**"]
+    lines = [f"## {escaped(wording.heading(report))}", ""]
+    lines += [f"- {label}: {escaped(text)}" for label, text in wording.facts(report)]
+    lines += ["", f"**{escaped(wording.verdict(report))}**"]
     for number, finding in enumerate(report.diagnosis.findings, 1):
         lines += ["", *_finding(number, finding, report)]
     if report.diagnosis.notes:
         lines += ["", "### Also seen, but not the cause", ""]
-        lines += [f"- {wording.note(note)}" for note in report.diagnosis.notes]
+        lines += [f"- {escaped(wording.note(note))}" for note in report.diagnosis.notes]
     if report.summary is not None:
         drawn = timeline_lines(report.summary.timeline, WIDTH)
         if drawn:
             lines += ["", f"### {wording.timeline_heading(report.summary)}", "", "```text"]
-            lines += [*(line for _, line in drawn), "```"]
+            lines += [*(printable(line) for _, line in drawn), "```"]
     if report.diagnosis.caveats:
         lines += ["", "### About the figures", ""]
-        lines += [f"- {caveat.text}" for caveat in report.diagnosis.caveats]
+        lines += [f"- {escaped(caveat.text)}" for caveat in report.diagnosis.caveats]
     return "\n".join(lines) + "\n"
 
 
 def _finding(number: int, finding: Finding, report: Report) -> Iterable[str]:
-    yield f"### {number}. {finding.kind.value}: {finding.title}"
+    yield f"### {number}. {finding.kind.value}: {escaped(finding.title)}"
     yield ""
     for label, text in (
         ("where", wording.where(finding.site)),
@@ -45,10 +46,10 @@ def _finding(number: int, finding: Finding, report: Report) -> Iterable[str]:
         ("CUDA graph", wording.graph(finding)),
     ):
         if text:
-            yield f"- **{label}**: {text}"
+            yield f"- **{label}**: {escaped(text)}"
     for text in finding.evidence:
-        yield f"- evidence: {text}"
+        yield f"- evidence: {escaped(text)}"
     for advice in finding.advice:
         yield f"- **try**: {advice.change}. Because: {advice.reason}. Then measure: {advice.measure}."
     for text in finding.caveats:
-        yield f"- but: {text}"
+        yield f"- but: {escaped(text)}"

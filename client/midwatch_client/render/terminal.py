@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from midwatch_client.render import wording
+from midwatch_client.render.grid import printable
 from midwatch_client.render.timeline import timeline_lines
 
 MAX_WIDTH = 110
@@ -113,5 +114,5 @@ def _wrapped(text: str, width: int, *, style: str = "", indent: int = 0, hang: i
 
 def _fill(text: str, width: int, hang: int) -> list[str]:
     return textwrap.wrap(
-        text, max(width, 20), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
+        printable(text), max(width, 20), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
     )

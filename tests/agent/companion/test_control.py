@@ -17,6 +17,13 @@ class AtOnce(Retry):
         return 0.0
 
 
+class Soon(Retry):
+    """Hardly a pause."""
+
+    def delay_s(self):
+        return 0.01
+
+
 @pytest.fixture
 def orders():
     return []
@@ -111,6 +118,68 @@ def test_a_new_hello_takes_a_new_stream_and_is_no_trouble(control, collector, ne
     wait_until(lambda: collector.attached == 2 and len(news) == 2)
     assert news == ["", ""]
     assert sum(one.WhichOneof("message") == "hello" for one in collector.said) == 2
+
+
+def test_a_lost_collector_is_knocked_for_and_found_again(run_collector, orders, news, wait_until, monkeypatch):
+    connection = Connection(run_collector.address)
+    tries = []
+    monkeypatch.setattr(
+        connection, "attach", lambda messages: tries.append(1) or Connection.attach(connection, messages)
+    )
+    hello = control_pb2.AgentHello(resource=to_message(Resource("me", "reco")))
+    beat = control_pb2.Heartbeat()
+    made = Control(
+        connection,
+        hello=lambda: hello,
+        heartbeat=lambda: beat,
+        on_order=orders.append,
+        report=news.append,
+        retry=Soon(),
+    )
+    made.start()
+    try:
+        wait_until(lambda: connection.misses > 3)
+        assert connection.lost
+        assert len(tries) == 1, "a knock takes the place of a call"
+        assert set(news) == {f"no collector at {run_collector.address}: connection refused"}
+        run_collector()
+        wait_until(lambda: news[-1] == "")
+        assert not connection.lost
+    finally:
+        made.stop()
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("127.0.0.1:1", "no collector at 127.0.0.1:1: connection refused"),
+        ("[::1]:1", "no collector at [::1]:1: "),
+        ("nowhere.invalid:7171", "no collector at nowhere.invalid:7171: its name is not known"),
+        ("x" * 300 + ":7171", "no collector at xxx"),
+        ("127.0.0.1:99999", "no collector at 127.0.0.1:99999: "),
+        ("unix:/tmp/nobody.sock", ""),
+        ("dns:///nowhere.invalid:7171", ""),
+        ("nowhere", ""),
+    ],
+)
+def test_a_knock_says_in_words_why_nobody_is_there(address, says):
+    connection = Connection(address)
+    said = connection.knock()
+    assert said.startswith(says)
+    assert bool(said) == bool(says)
+    assert connection.misses == bool(says)
+
+
+def test_where_nobody_answers_the_next_stream_gets_a_channel_of_its_own(collector, free_port):
+    connection = Connection(collector.address)
+    first = connection._open()
+    assert connection.knock() == ""
+    assert connection._open() is first
+    connection.address = f"127.0.0.1:{free_port}"
+    assert connection.knock()
+    assert connection._open() is not first
+    connection.close()
 
 
 def test_it_gives_signs_of_life(monkeypatch, collector, wait_until, request):

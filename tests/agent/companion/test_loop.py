@@ -1,9 +1,10 @@
-"""The main loop against frames that no agent of ours sends."""
+"""The main loop against frames that no agent of ours sends, and at its end."""
 
 import os
 import socket
 
 import pytest
+from midwatch.companion import loop as loop_module
 from midwatch.companion.loop import Loop
 from midwatch.companion.nowhere import Nowhere
 from midwatch.companion.parent import Parent
@@ -27,3 +28,76 @@ def test_a_frame_that_makes_no_sense_stops_neither_the_loop_nor_the_frames_behin
     ours.close()
     theirs.close()
     parent.close()
+
+
+class Sink(Nowhere):
+    """Remembers what it was given; is done after a number of questions."""
+
+    def __init__(self, *, turns=0, reads=0):
+        super().__init__("", lambda _frame: "")
+        self.turns, self.reads = turns, reads
+        self.handled = []
+        self.asked = 0
+
+    def handle(self, frame):
+        self.handled.append(frame["n"])
+
+    def ask_flush(self):
+        self.asked += 1
+
+    def flushed(self):
+        self.turns -= 1
+        return self.turns < 0
+
+    def reading(self):
+        self.reads -= 1
+        return self.reads >= 0
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a loop over frames to its end; returns its alarms and what it said."""
+    parent = Parent(os.getppid())
+
+    def run(sink, frames):
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = (Channel(end, str(tmp_path)) for end in ends)
+        ours._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        for frame in frames:
+            assert ours.send(frame) == ""
+        ours._sock.shutdown(socket.SHUT_WR)
+        alarms = []
+        Loop(theirs, parent, sink, alarm=alarms.append).run()
+        said = ours.receive()[0]
+        ours.close()
+        theirs.close()
+        return alarms, said
+
+    yield run
+    parent.close()
+
+
+@pytest.mark.parametrize("last", [[], [{"t": "bye"}]], ids=["killed", "bye"])
+def test_all_that_lies_in_the_socket_is_taken_before_the_end(run, monkeypatch, last):
+    monkeypatch.setattr(loop_module, "_DRAINS", 2)
+    sink = Sink()
+    run(sink, [*({"t": "stats", "n": number} for number in range(100)), *last])
+    assert sink.handled == list(range(100))
+
+
+def test_after_a_bye_windows_are_read_to_their_end_and_not_after_a_death(run, monkeypatch):
+    monkeypatch.setattr(loop_module, "_LAST_WORDS_S", 0.05)
+    for frames, longest in (([{"t": "bye"}], loop_module._READING_S), ([], 0.0)):
+        sink = Sink(turns=10, reads=8)
+        alarms, _ = run(sink, frames)
+        assert (sink.turns < 0) == bool(frames)
+        assert alarms == [int(longest + 0.05) + 20]
+
+
+def test_nothing_is_asked_again_where_a_flush_was_answered_and_nothing_came_since(run):
+    sink = Sink()
+    _, said = run(sink, [{"t": "stats", "n": 1}, {"t": "flush", "id": 1}, {"t": "bye"}])
+    assert (sink.asked, said) == (1, [{"t": "flushed", "id": 1}])
+    sink = Sink(turns=3)  # so that the flush is not answered before the end
+    run(sink, [{"t": "flush", "id": 1}, {"t": "bye"}])
+    assert sink.asked == 2

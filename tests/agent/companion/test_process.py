@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from midwatch_proto.v1 import capture_pb2, control_pb2
 pytestmark = pytest.mark.process
 
 SERVICE = Path(__file__).with_name("service.py")
+DATA = Path(__file__).parents[2] / "data" / "h200"
 
 
 def alive(pid):
@@ -73,6 +75,105 @@ def test_a_killed_companion_is_replaced_unnoticed(make_link, collector, collecte
     assert numbers(collected) == list(range(30))
     wait_until(lambda: not link.receive() and link.connected)
     assert link.status().state == "on"
+
+
+def test_what_a_killed_companion_held_in_memory_is_counted(make_link, collector, collected, sample, wait_until):
+    link = make_link(collector.address)
+    link.send(sample(0))
+    assert link.flush(10.0)
+    link.send(sample(1))  # gathered, for a second
+    note = Path(link.trace_dir) / "progress"
+    wait_until(lambda: [int(word) for word in note.read_text().split()] == [2, 1])
+    os.kill(link._child.pid, signal.SIGKILL)
+    wait_until(lambda: link.status().state == "failed")
+    link.send(sample(2))
+    wait_until(lambda: link.tick() or link._child.pid)
+    assert link.flush(10.0)
+    assert numbers(collected) == [0, 2]
+    assert dict(link._count.counts()) == {"companion_lost": 1}
+
+
+def test_what_neither_the_collector_nor_the_disk_took_is_counted_at_the_end(make_link, free_port, sample, tmp_path):
+    (tmp_path / "full").touch()
+    link = make_link(f"127.0.0.1:{free_port}", state_dir=str(tmp_path / "full"))
+    for number in range(3):
+        link.send(sample(number))
+    link.stop(10.0)
+    assert dict(link._count.counts()) == {"companion_lost": 3}
+
+
+def test_a_frame_that_the_companion_cannot_read_is_counted(make_link, collector, collected, sample):
+    link = make_link(collector.address)
+    assert link.flush(10.0)
+    os.kill(link._child.pid, signal.SIGSTOP)
+    link.send({**sample(1), "text": "x" * 100_000})
+    (spilled,) = Path(link.trace_dir).glob("frame-*")
+    spilled.unlink()
+    link.send(sample(2))
+    os.kill(link._child.pid, signal.SIGCONT)
+    assert link.flush(10.0)
+    assert numbers(collected) == [2]
+    assert dict(link._count.counts()) == {"companion_lost": 1}
+
+
+def test_a_companion_without_processor_time_loses_nothing_at_the_end(
+    make_link, collector, collected, sample, tmp_path, wait_until
+):
+    link = make_link(collector.address)
+    assert link.flush(10.0)
+    process = link._child._process
+    os.kill(process.pid, signal.SIGSTOP)
+    for number in range(20):
+        assert link.send(sample(number))
+        assert link.send({"t": "spike", "spike": to_plain(spike(number))})
+    trace = Path(link.trace_dir) / "w1.json"
+    trace.write_bytes(gzip.decompress((DATA / "clean_bf16.json.gz").read_bytes()))
+    capture = to_plain(Capture("w1", "demand", "done"))
+    assert link.send({"t": "capture", "capture": capture, "trace_path": str(trace), "tracks_path": ""})
+    assert link.send({**sample(20), "text": "x" * 100_000})
+    folder = Path(link.trace_dir)
+    began_s = time.monotonic()
+    link.stop(0.2)
+    assert time.monotonic() - began_s < 4.0
+    assert folder.exists()
+    os.kill(process.pid, signal.SIGCONT)
+    wait_until(lambda: process.returncode == 0)
+    assert numbers(collected) == list(range(21))
+    assert len(collected("spike")) == 20
+    assert [one.state for one in collected("capture")] == ["done"]
+    assert not folder.exists()
+    assert list((tmp_path / "state" / "spool").iterdir()) == []
+    assert link._count.counts() == ()
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["at work", "starting"])
+def test_a_companion_that_is_ended_together_with_the_service_gets_an_heir_at_the_end(
+    ready, make_link, collector, collected, sample
+):
+    link = make_link(collector.address)
+    assert not ready or link.flush(10.0)
+    link.send(sample(1))
+    process = link._child._process
+    process.terminate()
+    assert process.wait(10.0) == (0 if ready else -signal.SIGTERM)
+    link.send(sample(2))
+    link.stop(10.0)
+    assert numbers(collected) == [1, 2]
+    assert link._count.counts() == ()
+
+
+def test_a_window_that_is_on_its_way_at_the_end_is_still_read(make_link, collector, collected, tmp_path):
+    link = make_link(collector.address)
+    assert link.flush(10.0)
+    process, captures = link._child._process, []
+    for name in ("w1", "w2", "w3"):
+        trace = Path(link.trace_dir) / f"{name}.json"
+        trace.write_bytes(gzip.decompress((DATA / "clean_bf16.json.gz").read_bytes()))
+        captures.append(to_plain(Capture(name, "demand", "done")))
+        link.send({"t": "capture", "capture": captures[-1], "trace_path": str(trace), "tracks_path": ""})
+    link.stop(0.0)
+    assert process.wait(30.0) == 0
+    assert [(one.capture_id, one.state) for one in collected("capture")] == [(n, "done") for n in ("w1", "w2", "w3")]
 
 
 def test_a_killed_collector_misses_nothing_and_stores_nothing_twice(

@@ -154,6 +154,7 @@ def test_a_full_disk_leaves_memory_and_then_counted_drops(make_spool, entry, dro
             spool.add(entry(kind), quarter)
         assert spool.problem.startswith("the spool cannot be written (No space left on device)")
         assert dict(drops.counts()) == {"spool_unwritable_samples": 1}
+        assert spool.unsaved == 4
     spool.add(entry(), b"disk again")
     assert spool.problem == ""
     assert [name for name, _ in drain(spool)] == ["batch1", "batch3", "batch4", "batch5", "batch6"]
@@ -162,7 +163,14 @@ def test_a_full_disk_leaves_memory_and_then_counted_drops(make_spool, entry, dro
 def test_without_a_place_all_is_in_memory(make_spool, entry):
     spool = make_spool(root=None)
     spool.add(entry(), b"x")
-    assert drain(spool) == [("batch1", b"x")]
+    spool.add(entry(records=3), b"y")
+    assert spool.unsaved == 4
+    spool.take()
+    assert spool.unsaved == 4
+    spool.give_back()
+    assert drain(spool) == [("batch1", b"x"), ("batch2", b"y")]
+    spool.done("batch1")
+    assert spool.unsaved == 3
 
 
 def test_a_place_that_is_a_file_is_one_sentence(make_spool, tmp_path):

@@ -44,8 +44,8 @@ def upload(spool, drops):
     """Starts uploaders and stops them; ``news`` is what they reported."""
     made = []
 
-    def start(address, token=""):
-        connection = Connection(address, token)
+    def start(where, token=""):
+        connection = Connection(where, token) if isinstance(where, str) else where
         uploader = Uploader(spool, connection, drops.drop, start.news.append, retry=AtOnce())
         made.append((uploader, connection))
         uploader.start()
@@ -216,10 +216,53 @@ def test_an_address_where_nobody_listens(upload, batcher, spool, free_port, wait
 def test_delays_grow_are_spread_and_have_an_end():
     class Highest:
         def uniform(self, low, high):
-            assert low == 0.0
+            assert low == high / 2
             return high
 
     retry = Retry(Highest())
-    assert [retry.delay_s() for _ in range(7)] == [0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
+    assert [retry.delay_s() for _ in range(7)] == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     retry.reset()
     assert retry.delay_s() == 0.5
+    assert max(Retry(cap_s=5.0).delay_s() for _ in range(100)) <= 5.0
+
+
+def test_a_batch_that_is_refused_for_good_is_given_up(upload, batcher, spool, collector, drops, wait_until):
+    def judge(batch, context):
+        if batch.records[0].host_sample.unix_ns == 1:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "batch_id has at most 128 characters")
+
+    collector.judge = judge
+    for number in range(4):
+        batcher.put(Kind.SAMPLES, [record(number)])
+    upload(collector.address)
+    wait_until(lambda: spool.waiting == 0)
+    assert sorted(sample.unix_ns for sample in collector.records("host_sample")) == [0, 2, 3]
+    assert dict(drops.counts()) == {"rejected": 1}
+
+
+def test_while_the_collector_is_lost_nothing_is_tried_until_it_is_found(upload, batcher, spool, collector, wait_until):
+    class Looked(Connection):
+        looks = 0
+
+        @property
+        def lost(self):
+            self.looks += 1
+            return self.gone
+
+        @lost.setter
+        def lost(self, gone):
+            self.gone = gone
+
+    connection = Looked(collector.address)
+    connection.lost = True
+    uploader = upload(connection)
+    for number in range(3):
+        batcher.put(Kind.SAMPLES, [record(number)])
+        looks = connection.looks
+        uploader.kick()
+        wait_until(lambda looks=looks: connection.looks > looks)
+    assert spool.waiting == 3
+    assert collector.metadata == []
+    connection.lost = False
+    uploader.kick()
+    wait_until(lambda: spool.waiting == 0, seconds=0.9)  # and not at the next look, a second later

@@ -5,7 +5,10 @@ import threading
 import time
 
 import pytest
+from midwatch import agent as agent_module
+from midwatch import backroom
 from midwatch.clock import SystemClock
+from midwatch.config import load
 from midwatch.drops import Drops
 from midwatch.guard import Guard
 from midwatch.lifecycle import Stack, Worker
@@ -172,3 +175,33 @@ class TestClocks:
         event.set()
         assert clock.wait(event, 5.0)
         assert clock.slept == [2.0]
+
+
+class TestTheEnd:
+    def test_what_it_cost_is_one_line(self, caplog, monkeypatch):
+        counts = Drops()
+        monkeypatch.setattr(backroom, "drops", counts)
+        counts.drop("link_full", 2)
+        before = dict(counts.counts())
+        backroom._tell_losses(before)
+        assert caplog.records == []
+        counts.drop("link_full", 3)
+        counts.drop("link_unread")
+        backroom._tell_losses(before)
+        (record,) = caplog.records
+        assert record.getMessage() == (
+            "midwatch: not all that was seen could be handed over at the end: link_full 3, link_unread 1"
+        )
+
+    def test_an_agent_that_does_not_end_in_time_is_counted_and_said(self, caplog, monkeypatch, tmp_path):
+        counts, ended = Drops(), threading.Event()
+        monkeypatch.setattr(agent_module, "drops", counts)
+        monkeypatch.setattr(agent_module, "_STOP_S", 0.01)
+        agent = agent_module.Agent(load({"state_dir": str(tmp_path)}, environ={}))
+        agent._worker = Worker("midwatch-agent", lambda _stop: ended.wait())
+        agent._worker.start()
+        agent._stop_worker()
+        assert counts.counts() == (("stop_timeout", 1),)
+        assert "did not end within 0 s" in caplog.text
+        ended.set()
+        assert agent._worker.stop()

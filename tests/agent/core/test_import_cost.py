@@ -16,6 +16,7 @@ _OURS_BEHIND = {
     "midwatch.capture.torchapi",
     "midwatch.evidence",
     "midwatch.intake",
+    "midwatch.integrations.asgi",
     "midwatch.link",
     "midwatch.model.order",
     "midwatch.model.plain",
@@ -24,6 +25,11 @@ _OURS_BEHIND = {
     "midwatch.model.samples",
     "midwatch.model.status",
     "midwatch.model.trace",
+    "midwatch.requests.generators",
+    "midwatch.requests.handsoff",
+    "midwatch.requests.hooks",
+    "midwatch.watch.frames",
+    "midwatch.watch.peek",
 }
 
 

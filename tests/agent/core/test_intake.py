@@ -163,6 +163,18 @@ def test_a_request_that_never_ends_is_told_once(warm):
     assert len(spikes(warm)) == 1
 
 
+def test_an_open_step_is_not_told_before_the_next_one_follows(warm):
+    mark = warm.tracker.begin("rank")
+    mark.callers = ((test_an_open_step_is_not_told_before_the_next_one_follows.__code__, 0),)
+    warm.clock.advance(60)
+    warm.intake.look_for_hung()
+    assert spikes(warm) == []
+    warm.tracker.end(mark)
+    warm.intake.digest()
+    (spike,) = spikes(warm)
+    assert spike.request.duration_ns == 60_000_000_000
+
+
 def test_a_spike_that_cannot_be_sent_harms_nothing(warm):
     warm.link.full = True
     warm.serve(0.1)

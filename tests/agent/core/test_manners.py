@@ -1,4 +1,9 @@
-from midwatch.manners import GiveWay
+import gc
+import os
+import warnings
+
+import pytest
+from midwatch.manners import GiveWay, few_collections
 from midwatch.testing import FakeClock
 
 
@@ -16,3 +21,42 @@ def test_it_rests_once_a_piece_of_work_is_done_and_then_starts_anew():
     clock.advance(0.0002)
     give_way()
     assert clock.slept == [0.0003, 0.0003]
+
+
+@pytest.fixture
+def threshold():
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_the_collector_stays_away_and_comes_back(threshold):
+    before = gc.get_stats()[0]["collections"]
+    with few_collections():
+        kept = [[] for _ in range(20_000)]
+        assert gc.get_stats()[0]["collections"] == before
+    assert gc.get_threshold()[:2] == (700, 10)
+    kept += [[] for _ in range(20_000)]
+    assert gc.get_stats()[0]["collections"] > before
+
+
+def test_what_the_host_does_to_the_collector_meanwhile_stays(threshold):
+    with few_collections():
+        gc.set_threshold(0)
+    assert gc.get_threshold()[0] == 0
+    with few_collections():
+        assert gc.get_threshold()[0] == 0
+    gc.set_threshold(2_000_000, 10, 10)
+    with few_collections():
+        assert gc.get_threshold()[0] == 2_000_000
+
+
+def test_a_child_that_is_forked_meanwhile_has_the_threshold_of_before(threshold):
+    with few_collections():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # from Python 3.12 on: of a fork beside other threads
+            pid = os.fork()
+        if not pid:
+            os._exit(0 if gc.get_threshold()[0] == 700 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -37,10 +37,10 @@ class Spawner:
         self.hellos = []
         self.fd = -1
 
-    def __call__(self, fd, hello, log_path):
+    def __call__(self, fds, hello, log_path):
         self.hellos.append(hello)
-        self.fd = fd
-        process = subprocess.Popen(self.command, pass_fds=(fd,))
+        self.fd = fds[0]
+        process = subprocess.Popen(self.command, pass_fds=fds)
         self.processes.append(process)
         return process
 
@@ -85,6 +85,7 @@ def make_link(tmp_path, drops, spawner):
 
     yield make
     spawner.end()
+    spawner.command = ("true",)
     for link in made:
         link.stop(timeout_s=0.0)
 

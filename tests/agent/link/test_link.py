@@ -5,6 +5,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from midwatch.drops import drops as process_drops
+from midwatch.link import tracedir
 from midwatch.model.plain import from_plain
 from midwatch.model.resource import Resource
 from midwatch.model.settings import CompanionSettings
@@ -32,7 +34,7 @@ def test_frames_reach_the_companion_and_its_orders_come_back(make_link, spawner)
     link.start()
     peer = spawner.peer()
     assert link.send({"t": "stats"})
-    assert peer.receive()[0] == [{"t": "stats"}]
+    assert peer.receive()[0] == [{"t": "stats", "n": 1}]
     peer.send({"t": "link", "connected": True, "detail": "connected to the collector at c:1"})
     peer.send({"t": "order", "order": {}})
     assert link.receive() == [{"t": "order", "order": {}}]
@@ -68,10 +70,10 @@ def test_a_full_socket_is_a_counted_drop_and_never_a_wait(make_link, drops):
 def test_what_a_dead_companion_did_not_read_is_left_to_the_next_one(make_link, spawner, clock, wait_until):
     link = make_link(clock)
     link.start()
-    link.send({"t": "stats", "n": 1})
+    link.send({"t": "stats"})
     spawner.processes[0].kill()
     wait_until(lambda: link.status().state == "failed")
-    assert link.send({"t": "stats", "n": 2})
+    assert link.send({"t": "stats"})
     link.tick()
     assert "the next start is 1 s later" in link.status().detail
     clock.advance(0.5)
@@ -211,19 +213,135 @@ def test_flush_gives_up_in_time_and_does_not_wait_for_the_dead(make_link, spawne
     assert not link.flush(30.0)
 
 
-def test_stop_ends_the_process_and_removes_the_directory(make_link, spawner):
+def test_frames_are_numbered_without_a_gap_for_those_that_did_not_fit(make_link, spawner):
+    link = make_link()
+    link.start()
+    peer = spawner.peer()
+    for _ in range(2):
+        while link.send({"t": "stats", "text": "x" * 10_000}):
+            pass
+        frames = peer.receive(limit=1000)[0]
+    assert link.send({"t": "stats"})
+    (last,) = peer.receive()[0]
+    assert last["n"] == frames[-1]["n"] + 1
+    peer.close()
+
+
+def test_stop_lets_the_companion_end_and_removes_the_directory(make_link, spawner):
+    spawner.command = ("sleep", "0.2")
     link = make_link()
     link.start()
     directory = Path(link.trace_dir)
     assert directory.is_dir()
     link.stop(0.0)
-    assert spawner.processes[0].returncode is not None
+    assert spawner.processes[0].returncode == 0
     assert not directory.exists()
     assert link.fileno() == -1
     link.tick()
     link.stop()
     assert len(spawner.processes) == 1
     assert link.status().state == "off"
+
+
+def test_a_companion_that_is_not_done_goes_on_alone_and_keeps_the_directory(
+    make_link, spawner, monkeypatch, tmp_path, wait_until
+):
+    monkeypatch.setattr("midwatch.link.link._LATE_GRACE_S", 0.05)
+    link = make_link()
+    link.start()
+    directory = Path(link.trace_dir)
+    peer = spawner.peer()
+    link.send({"t": "spike"})
+    link.stop(0.05)
+    (process,) = spawner.processes
+    assert process.poll() is None
+    assert [frame["t"] for frame in peer.receive()[0]] == ["spike", "flush", "bye"]
+    peer.close()
+    assert tracedir.sweep([tmp_path]) == 0, "it holds the lock that the link has let go"
+    process.kill()
+    wait_until(lambda: process.returncode is not None)
+    assert tracedir.sweep([tmp_path]) == 1
+    assert not directory.exists()
+
+
+def test_a_companion_that_never_ends_is_killed_and_counted(make_link, spawner, monkeypatch, wait_until, caplog):
+    monkeypatch.setattr("midwatch.link.link._LATE_GRACE_S", 0.05)
+    monkeypatch.setattr("midwatch.link.child._LONGEST_END_S", 0.05)
+    before = dict(process_drops.counts()).get("companion_killed", 0)
+    link = make_link()
+    link.start()
+    link.stop(0.0)
+    wait_until(lambda: dict(process_drops.counts()).get("companion_killed", 0) == before + 1)
+    assert spawner.processes[0].returncode == -9
+    wait_until(lambda: "was killed" in caplog.text)
+
+
+def test_a_bye_waits_for_room_in_the_socket(make_link, spawner, monkeypatch):
+    monkeypatch.setattr("midwatch.link.link._LATE_GRACE_S", 10.0)
+    link = make_link()
+    link.start()
+    peer = spawner.peer()
+    while link.send({"t": "stats", "text": "x" * 10_000}):
+        pass
+    seen = []
+
+    def read():
+        while "bye" not in seen:
+            seen.extend(frame["t"] for frame in peer.receive(1)[0])
+        spawner.processes[0].kill()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    link.stop(0.0)
+    thread.join()
+    assert seen.count("bye") == 1
+    peer.close()
+
+
+def test_at_the_end_a_last_companion_takes_what_a_dead_one_left(make_link, spawner, wait_until, drops):
+    link = make_link()
+    link.start()
+    spawner.processes[0].kill()
+    wait_until(lambda: link.status().state == "failed")
+    link.send({"t": "spike"})
+    spawner.command = ("sleep", "0.2")
+    link.stop(0.1)
+    assert len(spawner.processes) == 2
+    assert dict(drops.counts()) == {"link_unread": 1}, "for it was none that reads"
+
+
+def test_at_the_end_no_companion_is_started_for_nothing(make_link, spawner, wait_until, drops):
+    link = make_link()
+    link.start()
+    spawner.processes[0].kill()
+    wait_until(lambda: link.status().state == "failed")
+    link.stop(0.1)
+    assert len(spawner.processes) == 1
+    assert drops.counts() == ()
+
+
+def test_a_window_that_a_dead_companion_left_is_something_to_start_one_for(make_link, spawner, wait_until):
+    link = make_link()
+    link.start()
+    spawner.processes[0].kill()
+    wait_until(lambda: link.status().state == "failed")
+    (Path(link.trace_dir) / "pending-1.json").write_text("{}")
+    spawner.command = ("sleep", "0.2")
+    link.stop(0.1)
+    assert len(spawner.processes) == 2
+
+
+def test_what_was_lost_with_a_companion_is_counted_and_logged(make_link, spawner, drops, caplog):
+    link = make_link()
+    link.start()
+    peer = spawner.peer()
+    peer.send({"t": "lost", "count": 3})
+    assert link.receive() == []
+    assert dict(drops.counts()) == {"companion_lost": 3}
+    assert [record.getMessage() for record in caplog.records] == [
+        "midwatch: 3 records were lost with a companion that died, or could not read them"
+    ]
+    peer.close()
 
 
 def run(program, *arguments):

@@ -58,7 +58,7 @@ def popen(_command, **options):
 
 spawn.subprocess = types.SimpleNamespace(Popen=popen, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
 reader, writer = os.pipe()
-spawning = threading.Thread(target=lambda: made.append(spawn.spawn_companion(writer, b"{}", "")))
+spawning = threading.Thread(target=lambda: made.append(spawn.spawn_companion((writer,), b"{}", "")))
 spawning.start()
 started.wait()
 child = os.fork()

@@ -1,6 +1,7 @@
 import asyncio
 import contextvars
 import inspect
+import sys
 import threading
 
 import pytest
@@ -251,6 +252,37 @@ def test_the_last_step_of_a_thread_that_has_ended_is_given_up(tracker):
     assert tracker.count() == 0
     assert served(tracker) == []
     assert dict(drops.counts())["request_unended"] == before + 1
+
+
+def test_a_step_knows_who_called_it_and_other_requests_do_not(tracker):
+    for _ in range(2):
+        step()
+    (mark,) = tracker.drain()
+    (code, lasti), *_ = mark.callers
+    assert code is sys._getframe().f_code
+    assert 0 < lasti < sys._getframe().f_lasti
+    step()
+    tracker.drain()
+    tracker.forget(tracker.in_flight()[0].request_id)
+    with request("rank"):
+        pass
+    (mark,) = tracker.drain()
+    assert mark.callers == ()
+
+
+def test_a_step_that_was_given_up_is_not_told_when_the_next_one_comes_after_all(tracker, clock):
+    step()
+    tracker.forget(tracker.in_flight()[0].request_id)
+    assert tracker.count() == 0
+    with request("evaluate"):
+        clock.advance(60)
+    step()
+    clock.advance(0.5)
+    step()
+    assert [(mark.route.name, mark.end_ns - mark.start_ns) for mark in tracker.drain()] == [
+        ("evaluate", 60_000_000_000),
+        ("step", 500_000_000),
+    ]
 
 
 def test_a_decorated_coroutine_that_is_thrown_away_amid_another_request_ends_its_own(tracker):

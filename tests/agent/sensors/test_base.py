@@ -116,6 +116,28 @@ def test_what_was_missing_for_a_while_costs_a_while(swallowed, trouble):
     swallowed.clear()
 
 
+def test_a_long_outage_makes_no_short_one_longer(swallowed):
+    sensor = Plain(on_look=Unavailable("It has gone."))
+    sensor.start()
+
+    def until(state, second):
+        while sensor.status().state != state:
+            second += 1
+            sensor.tick(second * SECOND)
+        return second
+
+    for second in range(3_600):
+        sensor.tick(second * SECOND)
+    sensor.raises["look"] = None
+    back = until("on", 3_600)
+    for second in range(back, back + 61):
+        sensor.tick(second * SECOND)
+    sensor.raises["look"] = Unavailable("It has gone.")
+    gone = until("unavailable", back + 61)
+    sensor.raises["look"] = None
+    assert until("on", gone) - gone <= 12
+
+
 def test_no_descriptor_left_is_told_in_one_line_and_is_no_error(swallowed):
     sensor = Plain(on_look=OSError(errno.EMFILE, "Too many open files"))
     sensor.start()

@@ -156,6 +156,7 @@ def write(folder, **files):
 
 
 V2_STAT = "usage_usec 5\nuser_usec 3\nnr_periods 10\nnr_throttled 2\nthrottled_usec 7000\n"
+V1_STAT = "nr_periods 10\nnr_throttled 2\nthrottled_time 9000000\n"
 
 
 def test_a_quota_that_changes_is_seen_after_a_while(tmp_path):
@@ -163,9 +164,6 @@ def test_a_quota_that_changes_is_seen_after_a_while(tmp_path):
     group = Cgroup("0::/\n", tmp_path)
     write(tmp_path, cpu__max="300000 100000\n")
     assert [group.read().quota for _ in range(10)] == [1.5] * 9 + [3.0]
-
-
-V1_STAT = "nr_periods 10\nnr_throttled 2\nthrottled_time 9000000\n"
 
 
 def test_version_2_on_a_host(tmp_path):

@@ -8,7 +8,8 @@ import time
 
 import pytest
 from midwatch.clock import SystemClock
-from midwatch.requests.tracker import Tracker
+from midwatch.requests.steps import Steps
+from midwatch.requests.tracker import Tracker, install
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.stacks import Stacks
 from midwatch.watch.watchdog import Watchdog
@@ -153,6 +154,35 @@ def test_in_a_service_with_an_event_loop_the_batchers_line_is_seen(alive, stage)
     assert "select" in {s.frames[0].function.rpartition(".")[2] for s in own}
     assert {(s.thread_name, s.thread_id) for s in unit} == {("batcher", thread.native_id)}
     assert sum(s.weight_ns for s in unit if s.frames[0].callee == "sleep") > 80 * MS
+
+
+def test_what_follows_the_loop_of_a_training_is_no_step(alive, stage):
+    tracker, _ = alive
+    tracker.route("step").limit_ns = 20 * MS
+    install(tracker)
+    steps = Steps()
+
+    def train():
+        for _ in range(3):
+            steps.step()
+        stage.done.wait()  # evaluates, saves
+
+    def train_slowly():
+        for number in range(3):
+            steps.step()
+            if number == 1:
+                time.sleep(0.1)
+
+    try:
+        trainer = stage.start(train)
+        stage.until(lambda: len(tracker._finished) == 2 and tracker.count() == 0)
+        assert trainer.is_alive()
+        assert len(tracker.drain()) == 2
+        slow = stage.start(train_slowly)
+        slow.join(20)
+        assert sum(mark.end_ns - mark.start_ns > 100 * MS for mark in tracker.drain()) == 1
+    finally:
+        install(None)
 
 
 def test_it_stops_at_once_even_while_a_request_is_overdue(alive):

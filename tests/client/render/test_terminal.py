@@ -61,3 +61,11 @@ def test_a_line_that_no_sample_saw_is_not_said_to_have_been_seen(capture_report)
     text = " ".join(printed(Report(Diagnosis(Verdict.FINDINGS, (near,)))).split())
     assert "record_confidence in app/metrics.py (near line 41; no stack sample fell on the line itself)" in text
     assert "was seen" not in text
+
+
+def test_names_from_a_trace_do_not_steer_the_terminal(capture_report):
+    named = dataclasses.replace(capture_report.diagnosis.findings[0], title="kernel \x1b]0;mine\x07\u202e")
+    diagnosis = dataclasses.replace(capture_report.diagnosis, findings=(named,))
+    lines = [line.plain for line in report_lines(dataclasses.replace(capture_report, diagnosis=diagnosis), 100)]
+    assert any("kernel \ufffd]0;mine\ufffd\ufffd" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)

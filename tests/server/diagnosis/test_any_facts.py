@@ -12,6 +12,7 @@ from midwatch.model.samples import CompileEvent, GcPause, LockWait, StackSample
 from midwatch.model.spike import Baseline, Spike
 from midwatch.model.trace import TraceSummary
 from midwatch_server.diagnosis import Evidence, Report, diagnose, document
+from midwatch_server.diagnosis.diff import compare, diff_document
 
 KNOWN = {float: st.floats(0, 1e4), int: st.integers(0, 50), bool: st.booleans()}
 TEXTS = {
@@ -99,3 +100,13 @@ def test_any_spike(spike):
     check(Evidence(spike=spike))
     spent = Report(diagnose(Evidence(spike=spike)), spike=spike).account
     assert sum(claim.ms for claim in spent.claims) <= spent.duration_ms + 1e-6
+
+
+@given(before=values(TraceSummary), after=values(TraceSummary))
+@settings(max_examples=60, deadline=None)
+def test_any_two_windows_can_be_compared(before, after):
+    reports = [Report(diagnose(Evidence(summary=summary)), summary=summary) for summary in (before, after)]
+    found = compare(*reports)
+    assert found.answer
+    assert all(change.status in {"gone", "new", "more", "less", "same"} for change in found.changes)
+    assert json.dumps(diff_document(found), allow_nan=False)
