@@ -52,14 +52,15 @@ class Here(threading.local):
 
 
 class Extra:
-    """What few requests have; kept apart so that a mark stays small."""
+    """What few requests have; kept apart so that a mark stays small, and one object: each that is kept for longer than
+    a request brings the host's next garbage collection nearer.
+    """
 
-    __slots__ = ("notes", "trace_id", "workload")
+    __slots__ = ("notes", "trace_id")
 
     def __init__(self) -> None:
         self.trace_id = ""
         self.notes: dict[str, str] = {}
-        self.workload: Workload | None = None
 
 
 class Mark:
@@ -68,6 +69,7 @@ class Mark:
     __slots__ = (
         "callers", "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async",
         "owner", "request_id", "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
+        "workload",
     )  # fmt: skip
 
     request_id: int
@@ -92,6 +94,7 @@ class Mark:
     callers: Callers
     """For a step: where the functions that called `midwatch.step` stood, the innermost first."""
     status: str
+    workload: Workload | None
     extra: Extra | None
     token: Token[Mark | None] | None
 
@@ -162,7 +165,7 @@ class Tracker:
         mark.is_async = is_async
         mark.end_ns = mark.depth = 0
         mark.status = "running"
-        mark.extra = mark.owner = None
+        mark.extra = mark.owner = mark.workload = None
         mark.callers = ()
         mark.gc_ns = self.gc_ns
         mark.compiles = self.compiles

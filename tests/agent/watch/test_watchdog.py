@@ -221,7 +221,7 @@ def test_looking_stays_inside_its_budget(scene):
 
 @pytest.mark.parametrize(("cost_us", "turns_a_second"), [(20, 100), (80, 25), (1000, 20)])
 def test_while_nothing_is_overdue_it_wakes_for_each_deadline_unless_that_is_dear(scene, cost_us, turns_a_second):
-    """A service in which a request of 10 ms at most is always in flight; at 80 us a wake 25 of them are 0.2 % of a core."""
+    """A service in which a request of 10 ms at most is always in flight; 25 wakes of 80 us are 0.2 % of a core."""
     turns, pause, warm = 0, 10, scene.clock.now_ns + 1_000 * MS
     while scene.clock.now_ns < warm + 4_000 * MS:
         scene.clock.now_ns += round(pause * MS)
