@@ -105,7 +105,7 @@ class Intake:
         """
         now_ns = self._clock.perf_ns()
         for mark in self._tracker.in_flight():
-            if mark.callers or mark.request_id in self._hung:
+            if mark.open_end or mark.request_id in self._hung:
                 continue
             if mark.deadline_ns and now_ns > mark.deadline_ns + _HUNG_NS:
                 self._hung.add(mark.request_id)
