@@ -163,12 +163,13 @@ class Agent:
             raise
 
     def _work_behind(self, stop: threading.Event) -> None:
-        from midwatch.manners import few_collections
-        from midwatch.watch.switching import eager_switching
+        with forks.held_off():
+            from midwatch.manners import few_collections
+            from midwatch.watch.switching import eager_switching
 
-        # A hundred milliseconds of Python, and a service that starts Midwatch late is serving already.
-        with forks.held_off(), eager_switching(), few_collections():
-            from midwatch.backroom import Backroom
+            # A hundred milliseconds of Python, and a service that starts Midwatch late is serving already.
+            with eager_switching(), few_collections():
+                from midwatch.backroom import Backroom
 
         room = Backroom(
             self._settings,

@@ -99,7 +99,8 @@ def note(**facts: object) -> None:
 def step() -> None:
     """Mark a training step: from one call to the next on a thread is one request of the route ``step``.
 
-    Call it in the loop, once a turn. What comes after the loop, an evaluation for one, is no step.
+    Call it in the loop, once a turn. A step is told when the next one follows; one that is ten seconds overdue by then
+    is taken for a break (an evaluation, a checkpoint, the end) and not told.
     """
     guard.call("api.step", _steps.step, default=None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 from midwatch import forks
@@ -27,8 +27,9 @@ from midwatch.intake import Intake
 from midwatch.integrations.imports import ImportHooks
 from midwatch.lifecycle import Stack, Startable
 from midwatch.link.link import Link
-from midwatch.manners import few_collections
+from midwatch.manners import GiveWay, few_collections
 from midwatch.model.order import CaptureOrder
+from midwatch.model.pieces import list_in_pieces
 from midwatch.model.plain import to_plain
 from midwatch.model.status import AgentStatus, Part
 from midwatch.requests.ledger import Ledger
@@ -212,7 +213,9 @@ class Backroom:
         routes = self._intake.take_stats()
         gpu, host = self._nvml.take(), self._process.take()
         if routes or gpu or host:
-            self._link.send({"t": "stats", "routes": to_plain(routes), "gpu": to_plain(gpu), "host": to_plain(host)})
+            give_way = GiveWay(self._clock)
+            seen: dict[str, Sequence[object]] = {"routes": routes, "gpu": gpu, "host": host}
+            self._link.send({"t": "stats", **{name: list_in_pieces(some, give_way) for name, some in seen.items()}})
         if self._nvml.devices != self._resource.devices:
             self._tell_who()
         if self._reports % _STATUS_EVERY == 0:

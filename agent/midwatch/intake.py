@@ -105,7 +105,7 @@ class Intake:
         """
         now_ns = self._clock.perf_ns()
         for mark in self._tracker.in_flight():
-            if mark.callers or mark.request_id in self._hung:
+            if mark.open_end or mark.request_id in self._hung:
                 continue
             if mark.deadline_ns and now_ns > mark.deadline_ns + _HUNG_NS:
                 self._hung.add(mark.request_id)
@@ -142,16 +142,14 @@ class Intake:
     def _take(self, mark: Mark) -> None:
         """Take in one request. At hundreds a second this is most of what the agent costs, so it calls little."""
         self.requests += 1
-        extra = mark.extra
-        if (extra is None or extra.workload is None) and len(self._ledger.units):
+        if mark.workload is None and len(self._ledger.units):
             self._units.explain(mark, self._ledger.units)
-            extra = mark.extra
         route = mark.route
         book = self._books.get(route.name) or self._book(route.name)
         detector = book.detector
         judgement = detector.judge(
             mark.end_ns - mark.start_ns,
-            shape=extra.workload.key if extra is not None and extra.workload is not None else "",
+            shape=mark.workload.key if mark.workload is not None else "",
             in_window=mark.start_ns <= self._windows.until_ns and self._met_window(mark),
         )
         route.limit_ns = detector.limit_ns

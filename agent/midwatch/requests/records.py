@@ -55,12 +55,10 @@ class Recorder:
 
     def workload(self, mark: Mark) -> Workload:
         """Return what the request worked on."""
-        extra = mark.extra
-        if extra is None:
-            return Workload()
-        seen = extra.workload or Workload()
-        notes = () if self._redact else tuple(extra.notes.items())
-        return Workload(inputs=seen.inputs, batch=seen.batch, notes=notes)
+        seen = mark.workload or Workload()
+        if mark.extra is None or self._redact:
+            return seen
+        return Workload(inputs=seen.inputs, batch=seen.batch, notes=tuple(mark.extra.notes.items()))
 
     def _thread_name(self, name: str) -> str:
         return "" if self._redact else name

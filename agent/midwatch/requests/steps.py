@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import suppress
-from types import CodeType, FrameType
 
-from midwatch.requests.tracker import Callers, Mark, Tracker, installed, safe_end
-
-_MAX_CALLERS = 16
-_PACKAGE = __name__.partition(".")[0] + "."
+from midwatch.requests.tracker import Mark, Tracker, installed, safe_end
 
 
 class Steps:
     """The stretch from one call of `step` to the next on a thread is a request of the route ``step``.
 
-    Where the loop that calls it is left, for an evaluation or for good, no step is open any more. Nobody says so; the
-    watchdog sees it by `Mark.callers` once the step is overdue, and gives it up.
+    Where a training goes on to evaluate, to save, or to its end, no step is open any more, and nobody says so. So a
+    step is told only when the next one follows, and given up by the watchdog once it is ten seconds overdue.
     """
 
     ROUTE = "step"
@@ -34,7 +29,7 @@ class Steps:
         tracker = installed()
         mark = tracker.begin(self.ROUTE) if tracker is not None else None
         if tracker is not None and mark is not None:
-            mark.callers = _callers(sys._getframe(1))  # noqa: SLF001 - the one way to one's own callers
+            mark.open_end = True
             self._here.step = _OpenStep(tracker, mark)
 
 
@@ -50,14 +45,3 @@ class _OpenStep:
     def __del__(self) -> None:
         with suppress(Exception):
             self.tracker.forget(self.mark.request_id)
-
-
-def _callers(frame: FrameType | None) -> Callers:
-    """Return where the host's functions on this stack stand, the innermost first."""
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
-        frame = frame.f_back
-    found: list[tuple[CodeType, int]] = []
-    while frame is not None and len(found) < _MAX_CALLERS:
-        found.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return tuple(found)

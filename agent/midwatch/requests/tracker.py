@@ -10,7 +10,6 @@ import sys
 import threading
 from collections import deque
 from contextvars import ContextVar, Token
-from types import CodeType
 from typing import Any
 
 from midwatch.clock import Clock
@@ -27,9 +26,6 @@ _MAX_OPEN = 16_384
 _UNIT_THREAD_NS = 10_000_000_000
 
 _modules = sys.modules
-
-Callers = tuple[tuple[CodeType, int], ...]
-"""Code and index of the instruction of several functions."""
 
 
 class Route:
@@ -52,22 +48,24 @@ class Here(threading.local):
 
 
 class Extra:
-    """What few requests have; kept apart so that a mark stays small."""
+    """What few requests have; kept apart so that a mark stays small, and one object: each that is kept for longer than
+    a request brings the host's next garbage collection nearer.
+    """
 
-    __slots__ = ("notes", "trace_id", "workload")
+    __slots__ = ("notes", "trace_id")
 
     def __init__(self) -> None:
         self.trace_id = ""
         self.notes: dict[str, str] = {}
-        self.workload: Workload | None = None
 
 
 class Mark:
     """One request, from begin to end. Times are `Clock.perf_ns`; ``end_ns`` is 0 while it runs."""
 
     __slots__ = (
-        "callers", "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async",
+        "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async", "open_end",
         "owner", "request_id", "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
+        "workload",
     )  # fmt: skip
 
     request_id: int
@@ -89,9 +87,10 @@ class Mark:
     """How many times the mark that began it has been entered again inside of it."""
     owner: object
     """The mark object that began it and has not ended it."""
-    callers: Callers
-    """For a step: where the functions that called `midwatch.step` stood, the innermost first."""
+    open_end: bool
+    """Whether only the next one ends it, if there is one: a training step."""
     status: str
+    workload: Workload | None
     extra: Extra | None
     token: Token[Mark | None] | None
 
@@ -162,8 +161,8 @@ class Tracker:
         mark.is_async = is_async
         mark.end_ns = mark.depth = 0
         mark.status = "running"
-        mark.extra = mark.owner = None
-        mark.callers = ()
+        mark.extra = mark.owner = mark.workload = None
+        mark.open_end = False
         mark.gc_ns = self.gc_ns
         mark.compiles = self.compiles
         mark.cpu_ns = 0 if is_async else self._cpu_ns()
@@ -209,9 +208,10 @@ class Tracker:
 
     def forget(self, request_id: int) -> None:
         """Give up a request that nobody will end any more; nothing is told of it."""
-        mark = self._open.pop(request_id, None)
+        mark = self._open.get(request_id)
         if mark is not None:
-            mark.end_ns = self._perf_ns()  # so that it is the current one of its context no longer
+            mark.end_ns = self._perf_ns()  # before all else: from here on it is the current one of its context no more
+        if self._open.pop(request_id, None) is not None:
             drops.drop("request_unended")
 
     def current(self) -> Mark | None:

@@ -106,11 +106,11 @@ class Units:
 
     def explain(self, mark: Mark, ring: Ring) -> None:
         """Give a request without a unit in its own context the workload of the last one that it overlapped."""
-        if mark.extra is not None and mark.extra.workload is not None:
+        if mark.workload is not None:
             return
         unit = ring.latest(Unit, mark.start_ns, mark.end_ns)
         if unit is not None:
-            mark.details.workload = unit.workload
+            mark.workload = unit.workload
 
     def _begin(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unit:
         tracker, here = self._tracker, self._here
@@ -123,8 +123,8 @@ class Units:
         unit.mark = tracker.begin(unit.name, marked=False) if self._stand_in() else None
         unit.owner = owner = tracker.current()
         unit.requests = 1 if owner is not None else tracker.count()
-        if owner is not None and owner.details.workload is None:
-            owner.details.workload = unit.workload
+        if owner is not None and owner.workload is None:
+            owner.workload = unit.workload
         unit.start_ns = self._perf_ns()
         tracker.unit_ran(here.ident, unit.start_ns)
         return unit

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 _CACHE = 0
 _HAS_ARG = frozenset(getattr(opcode, "hasarg", range(opcode.HAVE_ARGUMENT, 256)))
-JUMPS = frozenset(opcode.hasjrel) | frozenset(opcode.hasjabs)
-"""Opcodes that jump."""
+_JUMPS = frozenset(opcode.hasjrel) | frozenset(opcode.hasjabs)
 _ABSOLUTE = frozenset(opcode.hasjabs)
 _NO_FALL_THROUGH = frozenset(
     {
@@ -64,7 +63,7 @@ def op_before(raw: bytes, op: Op) -> tuple[Op, bool] | None:
     if before.name not in _NO_FALL_THROUGH:
         return before, False
     for _ in range(_MAX_STEPS):
-        if raw[2 * before.unit] in JUMPS and jump_target(raw, before) == op.start:
+        if raw[2 * before.unit] in _JUMPS and jump_target(raw, before) == op.start:
             return before, True
         if before.start == 0:
             return None
@@ -87,17 +86,17 @@ def successors(raw: bytes, op: Op) -> list[tuple[Op, int]]:
     found = []
     behind = _behind(raw, op)
     if op.name not in _NO_FALL_THROUGH and 2 * behind < len(raw):
-        found.append((op_from(raw, behind), opcode.stack_effect(code, arg, jump=False)))
+        found.append((_op_from(raw, behind), opcode.stack_effect(code, arg, jump=False)))
     # In 3.10 the SETUP instructions "jump" to their handlers: only an exception gets there.
-    if code in JUMPS and not op.name.startswith("SETUP_"):
-        found.append((op_from(raw, jump_target(raw, op)), opcode.stack_effect(code, arg, jump=True)))
+    if code in _JUMPS and not op.name.startswith("SETUP_"):
+        found.append((_op_from(raw, jump_target(raw, op)), opcode.stack_effect(code, arg, jump=True)))
     return found
 
 
 def next_op(raw: bytes, op: Op) -> Op | None:
     """Return the instruction behind ``op`` in the code, None at its end."""
     behind = _behind(raw, op)
-    return op_from(raw, behind) if 2 * behind < len(raw) else None
+    return _op_from(raw, behind) if 2 * behind < len(raw) else None
 
 
 def _behind(raw: bytes, op: Op) -> int:
@@ -108,7 +107,7 @@ def _behind(raw: bytes, op: Op) -> int:
     return behind
 
 
-def op_from(raw: bytes, start: int) -> Op:
+def _op_from(raw: bytes, start: int) -> Op:
     """Return the instruction that begins at unit ``start``, with or without ``EXTENDED_ARG``."""
     while raw[2 * start] == opcode.EXTENDED_ARG:
         start += 1
@@ -132,7 +131,7 @@ def producer(raw: bytes, op: Op, above: int) -> Op | None:
 def _leaves_nothing(raw: bytes, op: Op) -> bool:
     if op.name == "STORE_FAST_LOAD_FAST":
         return False
-    return raw[2 * op.unit] in JUMPS or op.name.startswith(_PASSED_OVER)
+    return raw[2 * op.unit] in _JUMPS or op.name.startswith(_PASSED_OVER)
 
 
 def variable(code: CodeType, op: Op) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from types import CodeType
 from typing import Protocol
 
 
@@ -36,8 +35,8 @@ class InFlight(Protocol):
         ...
 
     @property
-    def callers(self) -> tuple[tuple[CodeType, int], ...]:
-        """For a training step: where those stood who began it. It is over once their loop is left; () otherwise."""
+    def open_end(self) -> bool:
+        """Whether only the next one ends it, if there is one: a training step."""
         ...
 
 

@@ -21,7 +21,6 @@ from midwatch.watch.frames import Frames, current_frames, look
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.lockwaits import LockWaits
 from midwatch.watch.looks import Evidence, Looks
-from midwatch.watch.loops import Loops
 from midwatch.watch.pace import Pace
 from midwatch.watch.protocols import InFlight, Tracker
 from midwatch.watch.stacks import Stack, Stacks
@@ -81,7 +80,6 @@ class Watchdog:
         self._pace = Pace(int(tick_ms * 1_000_000))
         self._looks = Looks(stacks, clock, redact=redact)
         self._locks = LockWaits(stacks, probe, clock, redact=redact, frames=frames)
-        self._loops = Loops()
         self._worker = Worker("midwatch-watchdog", self._run)
         self._planned_ns = 0
         self._next_look_ns = 0
@@ -200,7 +198,7 @@ class Watchdog:
             own = _own_threads(overdue)
             stacks = self._look_at(own, now_ns, late_ns, unit=False)
             for request in overdue:
-                if request.callers and self._is_over(request, stacks, now_ns):
+                if request.open_end and now_ns - request.deadline_ns > _OLD_STEP_NS:
                     self._tracker.forget(request.request_id)
                 else:
                     self._looks.overdue(request, now_ns)
@@ -208,13 +206,6 @@ class Watchdog:
             self._look_around(overdue, stacks, now_ns, late_ns)
             latest_ns = max(request.deadline_ns for request in overdue)
             self._next_look_ns = now_ns + self._pace.looking_ns(now_ns - latest_ns)
-
-    def _is_over(self, step: InFlight, stacks: Mapping[int, tuple[Stack, int]], now_ns: int) -> bool:
-        """Return whether a step is none any more, since its loop has been left; without a loop, when it gets old."""
-        loop = self._loops.around(step.callers)
-        if loop is None or step.thread_ident not in stacks:
-            return now_ns - step.deadline_ns > _OLD_STEP_NS
-        return loop.left_by(stacks[step.thread_ident][0])
 
     def _look_at(
         self, since_ns: Mapping[int, int], now_ns: int, late_ns: int, *, unit: bool

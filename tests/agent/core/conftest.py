@@ -119,7 +119,7 @@ def agent(clock, tmp_path):
     def serve(seconds=0.005, route="rank", status="ok", workload=None):
         mark = tracker.begin(route)
         if workload is not None:
-            mark.details.workload = workload
+            mark.workload = workload
         clock.advance(seconds)
         tracker.end(mark, status)
         return mark

@@ -165,7 +165,7 @@ def test_a_request_that_never_ends_is_told_once(warm):
 
 def test_an_open_step_is_not_told_before_the_next_one_follows(warm):
     mark = warm.tracker.begin("rank")
-    mark.callers = ((test_an_open_step_is_not_told_before_the_next_one_follows.__code__, 0),)
+    mark.open_end = True
     warm.clock.advance(60)
     warm.intake.look_for_hung()
     assert spikes(warm) == []

@@ -29,7 +29,7 @@ def frames(kinds=("spike", "capture", "stats", "status")):
     sent, send = [], type(link).send
     def keep(self, frame):
         if frame["t"] in kinds:
-            kept = {key: json.loads(getattr(value, "text", "null")) or value for key, value in frame.items()}
+            kept = {key: json.loads(value.text) if hasattr(value, "text") else value for key, value in frame.items()}
             if frame.get("tracks_path"):
                 kept["tracks"] = json.load(open(frame["tracks_path"]))
                 kept["trace"] = json.load(open(frame["trace_path"]))

@@ -1,7 +1,7 @@
 import json
 
 from midwatch.model.capture import Capture
-from midwatch.model.pieces import in_pieces, pieces
+from midwatch.model.pieces import in_pieces, list_in_pieces, pieces
 from midwatch.model.plain import to_plain
 from midwatch.model.requests import RequestRecord
 from midwatch.model.resource import Resource
@@ -22,6 +22,12 @@ def test_the_text_is_that_of_the_plain_value():
     for value in (spike(0), spike(1), spike(10), tracks):
         text = in_pieces(value, lambda: None).text
         assert text == json.dumps(to_plain(value), separators=(",", ":"))
+
+
+def test_several_values_as_a_list():
+    values = [SampleRow(n, 2, 3, 4) for n in range(5)]
+    for some in (values, values[:1], []):
+        assert list_in_pieces(some, lambda: None).text == json.dumps(to_plain(some), separators=(",", ":"))
 
 
 def test_the_way_is_given_before_each_few_items_and_what_lies_between_is_small():

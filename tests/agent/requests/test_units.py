@@ -177,7 +177,7 @@ class TestUnits:
         tracker.end(mark)
         (unit,) = units.drain()
         assert unit.owner is mark
-        assert mark.extra.workload.batch == 3
+        assert mark.workload.batch == 3
         assert unit.requests == 1
 
     def test_a_batchers_unit_counts_the_requests_in_flight_and_explains_them(self, clock, tracker, units, roots):
@@ -194,7 +194,7 @@ class TestUnits:
         assert (unit.owner, unit.requests) == (None, 3)
         assert tracker.unit_threads() == {unit.thread_ident}
         units.explain(marks[0], ledger.units)
-        assert marks[0].extra.workload.inputs == ("float32[3,4]@cpu",)
+        assert marks[0].workload.inputs == ("float32[3,4]@cpu",)
 
     def test_units_become_requests_where_nothing_marks_any(self, clock, tracker, units, roots):
         model = Ranker()

@@ -34,7 +34,7 @@ class Overdue:
         if self.thread_ident is None:
             return []
         times = {"start_ns": self.started, "deadline_ns": self.started + 1}
-        return [SimpleNamespace(request_id=1, thread_ident=self.thread_ident, is_async=False, callers=(), **times)]
+        return [SimpleNamespace(request_id=1, thread_ident=self.thread_ident, is_async=False, open_end=False, **times)]
 
     def unit_threads(self):
         return []

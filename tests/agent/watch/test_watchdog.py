@@ -40,7 +40,7 @@ class Request:
     start_ns: int
     deadline_ns: int
     is_async: bool = False
-    callers: tuple = ()
+    open_end: bool = False
 
 
 class FakeTracker:
@@ -221,7 +221,7 @@ def test_looking_stays_inside_its_budget(scene):
 
 @pytest.mark.parametrize(("cost_us", "turns_a_second"), [(20, 100), (80, 25), (1000, 20)])
 def test_while_nothing_is_overdue_it_wakes_for_each_deadline_unless_that_is_dear(scene, cost_us, turns_a_second):
-    """A service in which a request of 10 ms at most is always in flight; at 80 us a wake 25 of them are 0.2 % of a core."""
+    """A service in which a request of 10 ms at most is always in flight; 25 wakes of 80 us are 0.2 % of a core."""
     turns, pause, warm = 0, 10, scene.clock.now_ns + 1_000 * MS
     while scene.clock.now_ns < warm + 4_000 * MS:
         scene.clock.now_ns += round(pause * MS)
@@ -336,56 +336,15 @@ def test_a_wait_for_a_lock_with_its_holder(scene, stage):
     assert scene.evidence(2).locks == ()
 
 
-class Training:
-    """A loop that steps, and stands still where a test wants it."""
-
-    def __init__(self, stage):
-        self.stage = stage
-        self.places = []
-
-    def run(self):
-        for _ in range(2):
-            self.places.append((sys._getframe().f_code, sys._getframe().f_lasti))
-            self.load()
-        self.evaluate()
-
-    def load(self):
-        self.stage.done.wait()
-
-    def evaluate(self):
-        pass
-
-
-class Evaluating(Training):
-    def load(self):
-        pass
-
-    def evaluate(self):
-        self.stage.done.wait()
-
-
-@pytest.mark.parametrize(("training", "stays"), [(Training, True), (Evaluating, False)])
-def test_a_step_is_given_up_once_its_loop_is_left_and_only_then(scene, stage, training, stays):
-    running = training(stage)
-    thread = stage.start(running.run)
-    stage.standing(thread, "wait", "acquire")
-    request = scene.begin(ident=thread.ident, limit_ms=10)
-    request.callers = (running.places[-1],)
-    scene.turn(10)
-    assert (scene.tracker.requests == [request]) is stays
-    scene.turn(60_000)
-    assert (scene.tracker.requests == [request]) is stays
-    assert any(sample.role == "request" for sample in scene.evidence(1).samples) is stays
-
-
-def test_a_step_of_no_loop_is_given_up_when_it_is_ten_seconds_overdue(scene):
-    request = scene.begin(limit_ms=10)
-    request.callers = ((sys._getframe().f_code, sys._getframe().f_lasti),)
+def test_an_open_step_is_given_up_when_it_is_ten_seconds_overdue(scene):
+    step, other = scene.begin(1, limit_ms=10), scene.begin(2, limit_ms=10)
+    step.open_end = True
     scene.turn(10)
     scene.turn(9_990)
-    assert scene.tracker.requests == [request]
+    assert scene.tracker.requests == [step, other]
+    assert any(sample.role == "request" for sample in scene.evidence(1).samples)
     scene.turn(260)
-    assert scene.tracker.requests == []
+    assert scene.tracker.requests == [other]
 
 
 def test_nothing_was_seen_of_an_unknown_request(scene):

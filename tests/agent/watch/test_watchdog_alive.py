@@ -156,30 +156,28 @@ def test_in_a_service_with_an_event_loop_the_batchers_line_is_seen(alive, stage)
     assert sum(s.weight_ns for s in unit if s.frames[0].callee == "sleep") > 80 * MS
 
 
-def test_what_follows_the_loop_of_a_training_is_no_step(alive, stage):
+@pytest.mark.parametrize("called", ["directly", "by a list of callbacks"])
+def test_a_slow_step_is_seen_while_it_lasts_however_it_is_called(alive, stage, called):
     tracker, _ = alive
     tracker.route("step").limit_ns = 20 * MS
     install(tracker)
     steps = Steps()
 
-    def train():
-        for _ in range(3):
-            steps.step()
-        stage.done.wait()  # evaluates, saves
+    def call_all(callbacks):
+        for callback in callbacks:
+            callback()
 
-    def train_slowly():
-        for number in range(3):
-            steps.step()
+    def train():
+        for number in range(4):
+            if called == "directly":
+                steps.step()
+            else:
+                call_all([steps.step])
             if number == 1:
                 time.sleep(0.1)
 
     try:
-        trainer = stage.start(train)
-        stage.until(lambda: len(tracker._finished) == 2 and tracker.count() == 0)
-        assert trainer.is_alive()
-        assert len(tracker.drain()) == 2
-        slow = stage.start(train_slowly)
-        slow.join(20)
+        stage.start(train).join(20)
         assert sum(mark.end_ns - mark.start_ns > 100 * MS for mark in tracker.drain()) == 1
     finally:
         install(None)
