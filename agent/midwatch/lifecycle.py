@@ -40,7 +40,7 @@ class Worker:
         if wake is not None:
             wake()
         thread = self._thread
-        if thread is None or thread is threading.current_thread():
+        if thread is None or not thread.is_alive() or thread is threading.current_thread():
             return True
         thread.join(timeout_s)
         return not thread.is_alive()

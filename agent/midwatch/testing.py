@@ -100,6 +100,8 @@ class FakeEngine:
         self._clock = clock
         self.off = ""
         """Why it is unavailable, "" where it works."""
+        self.broken = ""
+        """Why it is given up, "" where it is not."""
         self.warns = ""
         """What is amiss although windows open."""
         self.refuses = ""
@@ -112,8 +114,8 @@ class FakeEngine:
         self._start_unix_ns = 0
 
     def unavailable(self, *, deep: bool = False) -> str:  # noqa: ARG002 - the fake knows no difference
-        """Return `off`."""
-        return self.off
+        """Return `broken` or `off`."""
+        return self.broken or self.off
 
     def warning(self) -> str:
         """Return `warns`."""

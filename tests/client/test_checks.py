@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from midwatch.config import Settings
-from midwatch.model.status import Part
+from midwatch.model.status import AgentStatus, Part
 from midwatch_client import checks
+from midwatch_client.commands.agents import complaints
 
 
 def only(check: checks.Check, settings: Settings | None = None) -> Part:
@@ -60,3 +61,9 @@ def test_a_check_that_breaks_is_a_failed_part():
         raise RuntimeError("boom")
 
     assert checks._guarded(_broken, Settings(), "") == [Part("broken", "failed", "RuntimeError: boom")]
+
+
+def test_a_part_is_dropped_only_where_its_own_words_were_said_before():
+    parts = (Part("sampler", "failed"), Part("gpu", "unavailable"), Part("engine", "failed", "no CUPTI"))
+    status = AgentStatus(0, detail="engine failed: no CUPTI; nvml unavailable", parts=parts)
+    assert complaints(status) == [status.detail, "sampler: failed", "gpu: unavailable"]

@@ -52,6 +52,8 @@ class Engine(Protocol):
 
     name: str
     """``direct`` or ``capped``."""
+    broken: str
+    """What the engine did that nobody should try again in this process, in one sentence; "" where nothing."""
 
     def unavailable(self, *, deep: bool = False) -> str:
         """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""

@@ -165,13 +165,18 @@ class Controller:
         return Part("windows", "unavailable", reason) if reason else None
 
     def start(self) -> None:
-        """Start the thread. May be called again where that failed."""
+        """Start the thread. Where that fails nothing is left behind, and it may be called again."""
         self._pid = os.getpid()
         self._stopping.clear()
         if self._wake_read < 0:
             self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
             session.on_wanted(self.wake)
-        self._worker.start()
+        try:
+            self._worker.start()
+        except Exception:
+            session.forget(self.wake)
+            self._close_pipe()
+            raise
 
     def stop(self) -> None:
         """End a window that is open, without saving it, and the thread."""
@@ -179,12 +184,15 @@ class Controller:
         self._stopping.set()
         session.forget(self.wake)
         if self._worker.stop(timeout_s=3.0, wake=self.wake):
-            with self._pipe_lock:
-                ends = self._wake_read, self._wake_write
-                self._wake_read = self._wake_write = -1
-                for end in ends:
-                    if end >= 0:
-                        os.close(end)
+            self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        with self._pipe_lock:
+            ends = self._wake_read, self._wake_write
+            self._wake_read = self._wake_write = -1
+            for end in ends:
+                if end >= 0:
+                    os.close(end)
 
     def wake(self) -> None:
         """Rouse the thread. Never blocks."""
@@ -356,13 +364,16 @@ class Controller:
     def _choose_engine(self) -> None:
         """Have an engine that works: without torch there was none; or it has failed, and the next one stands by."""
         before = self._engine
-        if before is not None and not before.unavailable():
-            return
+        if before is not None:
+            if not before.unavailable():
+                return
+            if before.broken:
+                # A new one of its kind would be as good as new, but for what the old one did to the profiler.
+                self._given_up[before.name] = before.broken
         self._engine, self._parts = self._choose(self._setting, self._given_up)
         if before is not None and self._engine is not None and self._engine.name == before.name:
-            # A new one of its kind would be as good as new, but for what the old one did to the profiler.
-            self._given_up[before.name] = before.unavailable()
-            self._engine, self._parts = self._choose(self._setting, self._given_up)
+            # What kept it from working has passed meanwhile. It knows of its windows, which a new one does not.
+            self._engine = before
 
     def _answer(self, order: CaptureOrder, state: str, detail: str, ordered_ns: int = 0) -> None:
         self._send(

@@ -71,13 +71,14 @@ class WindowEngine(ABC):
         self._open: Window | None = None
         self._ended_s = -spacing_s
         self._failures = 0
-        self._broken = ""
+        self.broken = ""
+        """Why this engine is given up for this process, in one sentence; "" where it is not."""
         self.phases: list[tuple[str, float]] = []
         """The steps of the last window and when each began, in seconds of the monotonic clock; the last is ``end``."""
 
     def unavailable(self, *, deep: bool = False) -> str:
         """Return "" where the engine works here, or why not in one sentence. Cheap; never imports torch."""
-        return self._broken or self._reasons(deep)
+        return self.broken or self._reasons(deep)
 
     def warning(self) -> str:
         """Return what is amiss although windows open, in one sentence with the remedy, or ""."""
@@ -121,10 +122,10 @@ class WindowEngine(ABC):
         except Exception as error:
             # How far Kineto got is not known, so this engine is not used again in this process. Nothing is stopped:
             # before torch 2.12 stopping what was not enabled is a segfault.
-            self._broken = f"a window could not be opened: {error}"
+            self.broken = f"a window could not be opened: {error}"
             self._open = None
             self._release()
-            raise EngineError(self._broken) from error
+            raise EngineError(self.broken) from error
         if session.session.wanted.is_set():
             self.abort()
             raise EngineRefused("the service opened its own profiler just now")
@@ -184,7 +185,7 @@ class WindowEngine(ABC):
         except Exception as error:
             self._failures += 1
             if self._failures >= _FAILURES:
-                self._broken = f"{self._failures} windows in a row failed, the last with: {error}"
+                self.broken = f"{self._failures} windows in a row failed, the last with: {error}"
             raise EngineError(f"the window could not be saved: {error}") from error
         finally:
             self._settle(window)

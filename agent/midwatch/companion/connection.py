@@ -26,20 +26,23 @@ _OPTIONS = [
 ]
 
 _KNOCK_S = 2.0
+_SOCKET_FILES = ("unix:", "unix-abstract:")
 _CLOSED = (grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class Connection:
     """The way to the collector for all streams of the companion.
 
-    While the collector cannot be had (`lost`), the control stream alone looks for it, and it looks by `knock`, for a
-    tenth of what a call that fails costs; the upload waits. So a dead collector may be looked for every few seconds.
+    While nobody listens at the address (`lost`), the control stream alone looks for the collector, and it looks by
+    `knock`, for a tenth of what a call that fails costs; the upload waits. So a dead collector may be looked for every
+    few seconds. Where somebody listens, each stream finds out for itself whether it is served: what takes connections
+    may have no collector behind it, or let through one of the two.
     """
 
     def __init__(self, address: str, token: str = "") -> None:
         self.address = address
         self.lost = False
-        """Whether the last word of the control stream was that nobody can be reached."""
+        """Whether nobody answered the last knock."""
         self.misses = 0
         """Knocks that nobody answered."""
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
@@ -62,15 +65,17 @@ class Connection:
         Where nobody does, the channel is given up, and with it what it remembers: after a long outage it asks for a
         name that was not known once in two minutes only, and a new one asks at once.
         """
-        host, _, port = self.address.rpartition(":")
-        if not port.isdigit() or "/" in host or host.startswith("unix"):
-            return ""  # some other kind of address, which gRPC alone understands
+        where = _host_and_port(self.address)
+        if where is None:
+            return ""
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
+            socket.create_connection(where, _KNOCK_S).close()
         except (OSError, OverflowError, UnicodeError) as error:
+            self.lost = True
             self.misses += 1
             self.close()
             return f"no collector at {self.address}: {_short(str(error))}"
+        self.lost = False
         return ""
 
     def close(self) -> None:
@@ -97,6 +102,15 @@ class Connection:
         if code in _CLOSED:
             return f"the collector at {self.address} did not answer in time"
         return f"the collector at {self.address} failed: {details or code.name.lower()}"
+
+
+def _host_and_port(address: str) -> tuple[str, int] | None:
+    """Return where to knock; None for a socket file, ``dns:host:port`` and others that gRPC alone understands."""
+    host, _, port = address.rpartition(":")
+    scheme = ":" in host and not host.startswith("[")
+    if scheme or "/" in host or not port.isdecimal() or address.startswith(_SOCKET_FILES):
+        return None
+    return host.strip("[]"), int(port)
 
 
 def _short(details: str) -> str:

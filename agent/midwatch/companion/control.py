@@ -91,6 +91,8 @@ class Control:
         """Of the stream that is open; a generator of an older one sees that it is no longer wanted."""
         self._call: Any = None
         self._renewed = False
+        self._unreached = False
+        """Whether the last stream ended because nobody could be reached."""
         self._news = False
         self._worker = Worker("midwatch-control", self._body)
 
@@ -145,7 +147,7 @@ class Control:
             self._wake.clear()
             with guard.at("companion.control"):
                 error = self._stream(stop)
-                self._connection.lost = error is not None and error.code() == grpc.StatusCode.UNAVAILABLE
+                self._unreached = error is not None and error.code() == grpc.StatusCode.UNAVAILABLE
                 if not stop.is_set() and not self._renewed:
                     self._report(self._connection.explain(error) if error is not None else self._ended())
             renewed, self._renewed = self._renewed, False
@@ -153,11 +155,11 @@ class Control:
                 self._pause(stop)
 
     def _pause(self, stop: threading.Event) -> None:
-        """Wait until it is time for the next stream; for a collector that is lost, until somebody answers a knock."""
+        """Wait until it is time for the next stream; where nobody was reached, until somebody answers a knock."""
         while not stop.is_set():
             self._wake.wait(self._retry.delay_s())
             self._wake.clear()
-            trouble = self._connection.knock() if self._connection.lost and not stop.is_set() else ""
+            trouble = self._connection.knock() if self._unreached and not stop.is_set() else ""
             if not trouble:
                 return
             self._report(trouble)
@@ -177,7 +179,6 @@ class Control:
         try:
             for message in call:
                 self._retry.reset()
-                self._connection.lost = False
                 self._report("")
                 if message.WhichOneof("message") == "order":
                     with guard.at("companion.order"):

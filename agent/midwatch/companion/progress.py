@@ -4,10 +4,11 @@ The agent numbers its frames. A companion notes on the tmpfs, after each, which 
 holds in memory alone. Its heir reads the note: those records are lost, and so is each frame between the noted one and
 the first that the heir gets; the agent is told, which counts and logs it.
 
-What can be lost is little. Evidence is on disk before the next frame is read, and windows are noted apart. Statistics
-are gathered for up to a second and a half, since a batch for each would cost twice the files, calls and commits at the
-collector for a loss that takes a ``kill -9``; that second and a half, and the frame in hand, is the bound. (Where the
-disk takes nothing, it is what the spool holds in memory.) A frame that died just after it was on disk counts as lost.
+What can be lost is little. Evidence is on disk before the next frame is handled, and windows are noted apart.
+Statistics are gathered for up to a second and a half, since a batch for each would cost twice the files, calls and
+commits at the collector for a loss that takes a ``kill -9``; that second and a half, and the few frames that the loop
+reads at once, is the bound. (Where the disk takes nothing, it is what the spool holds in memory.) A frame that died
+just after it was on disk counts as lost.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -74,10 +75,12 @@ class Child:
             return True
         try:
             threading.Thread(target=_see_off, args=(process,), name="midwatch-see-off", daemon=True).start()
-        except RuntimeError:
-            # This process ends, and has no more threads to give. Nobody will ask how the child ended; without a code
-            # `subprocess` would complain of that on the host's standard error.
-            process.returncode = 0
+        except RuntimeError as error:
+            # Where this process ends, nobody will ask how the child ended; without a code `subprocess` would complain
+            # of that on the host's standard error. Where the service lives on and merely has no thread to give,
+            # `subprocess` keeps a child without a code in mind, and reaps it when it starts another.
+            if _exiting(error):
+                process.returncode = 0
         return False
 
     def _start(self) -> bool:
@@ -97,6 +100,11 @@ class Child:
         self._deaths += 1
         self._retry_ns = self._clock.perf_ns() + int(delay_s * 1e9)
         self.detail = f"{what}; the next start is {delay_s:.0f} s later"
+
+
+def _exiting(error: RuntimeError) -> bool:
+    """Whether no thread was started because this process ends. Functions that run at exit learn it from words alone."""
+    return sys.is_finalizing() or "shutdown" in str(error)
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:

@@ -229,7 +229,7 @@ class AllocFacts:
 
 @dataclass(frozen=True, slots=True)
 class GcFacts:
-    """Garbage collections of one generation at one site inside requests."""
+    """Garbage collections of one generation inside requests: automatic ones, or those that one site asked for."""
 
     generation: int
     count: int
@@ -289,7 +289,8 @@ class TimeFacts:
     ``what`` is one of ``ops`` (operators), ``gc``, ``lock``, ``compile``, ``queued`` (the thread that runs the model
     worked for other requests), ``blocked``, ``python``, ``glue`` (Python between operators, the framework's or the
     service's own: samples cannot tell, since the interpreter lets them look where an operator begins), ``idle`` (the
-    thread waited for work, an event or another thread), ``held`` (no sample could be taken: the interpreter, or the
+    thread waited for work, an event or another thread), ``outside`` (it waited for something outside of this process:
+    a service, a database, another process), ``held`` (no sample could be taken: the interpreter, or the
     processors, were taken) and ``unknown``.
     """
 

@@ -68,10 +68,13 @@ def _from_python(scene: Scene) -> list[Pause]:
 
 
 def gc_facts(scene: Scene, pauses: list[Pause]) -> tuple[GcFacts, ...]:
-    """Group the collections that held requests, by generation and site. A collection holds every thread."""
+    """Group the collections that held requests, by generation and, where the code asked for them, by site.
+
+    A collection holds every thread, and the line at which an automatic one starts is chance.
+    """
     groups: dict[tuple[object, ...], list[Pause]] = defaultdict(list)
     for pause in pauses:
-        site = pause.site
+        site = pause.site if pause.explicit else None
         groups[pause.generation, pause.explicit, site and (site.file, site.line, site.function)].append(pause)
     facts = []
     for group in groups.values():
@@ -99,7 +102,7 @@ def gc_facts(scene: Scene, pauses: list[Pause]) -> tuple[GcFacts, ...]:
                 collected=sum(p.collected for p in counted),
                 explicit=first.explicit,
                 thread_id=first.thread_id,
-                site=first.site,
+                site=first.site if first.explicit else None,
                 starts_ms=_starts(scene, counted),
             ),
         )

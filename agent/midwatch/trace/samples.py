@@ -23,6 +23,8 @@ _FAR_NS = 86_400_000_000_000
 _HANDS_OVER = frozenset({"put"})
 """A queue written in C never makes who puts wait, nor is an event loop slow to be woken: what is waited for there is
 the interpreter."""
+_CLIENTS = frozenset({"grpc", "http", "httpcore", "httpx", "requests", "selectors", "socket", "ssl", "urllib3"})
+"""Packages in whose frames a request waits for a service, a database or another process: none of an event loop."""
 EDGE_NS = 40_000
 """So near to the end of a pause the call that ends it has begun already, and has let the sampler through."""
 
@@ -38,6 +40,8 @@ class Seen:
     """All frames of the service's own, the innermost first."""
     rests: Site | None = None
     """Where an idle thread waits, in the service's own code."""
+    outside: bool = False
+    """True where it waits for something outside of this process, and not for another thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def _seen(frames: tuple[Frame, ...], operators: AbstractSet[str]) -> Seen:
     own = own_frames(frames)
     chain = tuple(_site(frame, "sample") for _, frame in own)
     if not frames or is_idle(frames) or (own and own[0][0] == 0 and frames[0].callee in _TAKES_WORK):
-        return Seen(None, "idle", rests=chain[0] if chain else None)
+        return Seen(None, "idle", rests=chain[0] if chain else None, outside=bool(own) and _asks(frames[: own[0][0]]))
     if not chain:
         return Seen(None, "python")
     inner = frames[0]
@@ -137,6 +141,12 @@ def _seen(frames: tuple[Frame, ...], operators: AbstractSet[str]) -> Seen:
         if inner.callee in known or chain[0].callee in known:
             return Seen(chain[0], kind, chain)
     return Seen(chain[0], "python", chain)
+
+
+def _asks(inner: tuple[Frame, ...]) -> bool:
+    """Return whether what the service has called, the innermost frame first, asks something outside of the process."""
+    modules = (frame.module for frame in inner)
+    return any(name.partition(".")[0] in _CLIENTS or name == "multiprocessing.connection" for name in modules)
 
 
 def site_of(frames: tuple[Frame, ...], how: str) -> Site | None:

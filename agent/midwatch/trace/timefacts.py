@@ -31,8 +31,12 @@ _MOST_REQUESTS = 256
 _MOST_FACTS = 12
 _WATCHED = 0.5
 """Samples that stand for less than this share of what they divide leave the rest unknown."""
+_EVERYONE = 0
+"""Stands for the thread of what holds all of them."""
 Place = tuple[str, str, Site | None]
 """What, the name of the thread, and where."""
+_Timed = tuple[Place, int, int, int]
+"""A place, the thread that it held, start and end."""
 _UNKNOWN: Place = ("unknown", "", None)
 
 
@@ -69,11 +73,12 @@ def time_facts(scene: Scene, pauses: list[Pause]) -> tuple[TimeFacts, ...]:
     total = sum(request.wall for request in requests)
     if total <= 0:
         return ()
+    tracked = _Tracked(scene, pauses)
     exact: dict[Place, _Sum] = defaultdict(_Sum)
     seen: dict[Place, _Sum] = defaultdict(_Sum)
     left = 0
     for request in requests:
-        rest = _recorded(scene, request, pauses, exact)
+        rest = _recorded(scene, request, tracked, exact)
         left += sum(end - start for start, end in rest)
         for place, ns, look in _looks(scene, request, rest):
             seen[place].add(ns, request, look)
@@ -86,6 +91,50 @@ def _fact(place: Place, part: _Sum, total: int, requests: int) -> TimeFacts:
     what, thread, site = place
     per_request_ms = part.ns / requests / 1e6
     return TimeFacts(what, part.ns / total, per_request_ms, len(part.looks), thread, site, len(part.requests))
+
+
+class _Tracked:
+    """What has a start and an end beside operators: collections, known locks, compilations, the units of others."""
+
+    def __init__(self, scene: Scene, pauses: list[Pause]) -> None:
+        found = [*_collections(pauses), *_tracks(scene)]
+        self._places = [place for place, *_ in found]
+        self._threads = [thread for _, thread, *_ in found]
+        self._starts = np.array([start for *_, start, _ in found], np.int64)
+        self._ends = np.array([end for *_, end in found], np.int64)
+
+    def of(self, request: RequestSpan) -> dict[Place, list[tuple[int, int]]]:
+        """Return what falls into a request, by place; what comes first has the first claim to a moment."""
+        threads = {_EVERYONE, *(part.thread_id for part in request.parts)}
+        opens = {part.thread_id: part.start for part in request.parts if part.is_unit}
+        mine: dict[Place, list[tuple[int, int]]] = defaultdict(list)
+        for i in np.flatnonzero((self._starts < request.end) & (self._ends > request.start)).tolist():
+            place, thread, end = self._places[i], self._threads[i], int(self._ends[i])
+            if place[0] == "queued":
+                end = min(end, opens.get(thread, request.start))  # until its thread turns to this request
+            if thread in threads and int(self._starts[i]) < end > request.start:
+                mine[place].append((int(self._starts[i]), end))
+        return mine
+
+
+def _collections(pauses: list[Pause]) -> Iterator[_Timed]:
+    for pause in pauses:
+        yield ("gc", "", pause.site if pause.explicit else None), _EVERYONE, pause.start, pause.end
+
+
+def _tracks(scene: Scene) -> Iterator[_Timed]:
+    trace, tracks = scene.trace, scene.trace.tracks
+    if tracks is None:
+        return
+    for lock in tracks.locks:
+        start = trace.local(lock.unix_ns)
+        yield ("lock", "", site_of(lock.waiter, how="sample")), lock.thread_id, start, start + lock.duration_ns
+    for event in tracks.compiles:
+        start = trace.local(event.start_unix_ns)
+        yield ("compile", "", None), event.thread_id, start, start + event.duration_ns
+    for unit in tracks.units:
+        start = trace.local(unit.start_unix_ns)
+        yield ("queued", unit.thread_name, None), unit.thread_id, start, start + unit.duration_ns
 
 
 class _Claims:
@@ -111,39 +160,13 @@ class _Claims:
         return self._taken.holes(self._request.start, self._request.end)
 
 
-def _recorded(
-    scene: Scene, request: RequestSpan, pauses: list[Pause], found: dict[Place, _Sum]
-) -> list[tuple[int, int]]:
+def _recorded(scene: Scene, request: RequestSpan, tracked: _Tracked, found: dict[Place, _Sum]) -> list[tuple[int, int]]:
     """Add what has a start and an end to ``found``; return the rest of the request."""
     claims = _Claims(request)
     found["ops", "", None].add(claims.claim(scene.operators(request).clipped(request.start, request.end)), request)
-    for pause in pauses:
-        place: Place = ("gc", "", pause.site if pause.explicit else None)
-        found[place].add(claims.claim([(pause.start, pause.end)]), request)
-    for place, start, end in _tracked(scene, request):
-        found[place].add(claims.claim([(start, end)]), request)
+    for place, spans in tracked.of(request).items():
+        found[place].add(claims.claim(spans), request)
     return claims.rest()
-
-
-def _tracked(scene: Scene, request: RequestSpan) -> Iterator[tuple[Place, int, int]]:
-    """Yield what the agent's tracks know with its start and end: locks, compilations, the units of others."""
-    trace, tracks = scene.trace, scene.trace.tracks
-    if tracks is None:
-        return
-    threads = {part.thread_id for part in request.parts}
-    for lock in tracks.locks:
-        if lock.thread_id in threads:
-            start = trace.local(lock.unix_ns)
-            yield ("lock", "", site_of(lock.waiter, how="sample")), start, start + lock.duration_ns
-    for event in tracks.compiles:
-        if event.thread_id in threads | {0}:
-            start = trace.local(event.start_unix_ns)
-            yield ("compile", "", None), start, start + event.duration_ns
-    opens = {part.thread_id: part.start for part in request.parts if part.is_unit}
-    for unit in tracks.units:
-        start = trace.local(unit.start_unix_ns)
-        if start < opens.get(unit.thread_id, start):
-            yield ("queued", unit.thread_name, None), start, min(start + unit.duration_ns, opens[unit.thread_id])
 
 
 def _looks(scene: Scene, request: RequestSpan, rest: list[tuple[int, int]]) -> Iterator[tuple[Place, int, set[int]]]:
@@ -190,6 +213,7 @@ def _samples(scene: Scene, part: Part, free: Cover) -> Iterator[_Look]:
         seen = scene.sites.samples.seen[int(thread.stack[i])]
         what = _shown(seen, at - asked, over=at >= part.end, busy=free.inside(at, at + 1) == 0)
         site = None if what == "held" else seen.rests if what == "idle" else seen.site
+        what = "outside" if what == "idle" and seen.outside else what
         yield _Look(at, part, usual + free.inside(asked, at), what, site)
 
 

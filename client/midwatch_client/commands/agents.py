@@ -81,6 +81,6 @@ def complaints(status: AgentStatus) -> list[str]:
     said = list(filter(None, [status.detail]))
     for part in status.parts:
         off = part.state in ("failed", "unavailable") or (part.name == "windows" and part.detail)
-        if off and not any((part.detail or part.state) in line for line in said):
+        if off and not (part.detail and any(part.detail in line for line in said)):
             said.append(f"{part.name}: {part.detail or part.state}")
     return [*said, *(f"{count} {reason} dropped" for reason, count in status.drops)]

@@ -140,23 +140,28 @@ class Evidence:
         """What the figures of the window refer to: ``request``, ``step`` or ``window``."""
         return NOUNS.get(self.summary.window.basis, "request") if self.summary else "request"
 
-    def route_of(self, starts_ms: tuple[float, ...]) -> str:
-        """Return the route into whose requests all of these moments fall, "" where there is one only, or none alone."""
-        if self.summary is None or len(self.routes) < 2:
-            return ""
-        hit = {facts.route for facts in self.summary.requests if _holds(facts, starts_ms)}
-        return hit.pop() if len(hit) == 1 else ""
+    def route_of(self, starts_ms: tuple[float, ...], count: int) -> str:
+        """Return the route into whose requests all ``count`` occurrences fall; "" for the only one, and if not known.
 
-    def per(self, affected: int, starts_ms: tuple[float, ...] = ()) -> str:
+        ``starts_ms`` are moments of them, the longest first. Where some are not listed, or fall into no request that
+        is known, the longest say nothing of those: a busy route's collections are longer than a quiet one's.
+        """
+        if self.summary is None or len(self.routes) < 2 or count > len(starts_ms):
+            return ""
+        hit = [{facts.route for facts in self.summary.requests if _holds(facts, (start,))} for start in starts_ms]
+        routes = set[str]().union(*hit)
+        return routes.pop() if len(routes) == 1 and all(hit) else ""
+
+    def per(self, affected: int, *, route: str = "") -> str:
         """Say in how many of the requests: ``in every request``, ``in 1 of 16 requests``, ``in this window``.
 
-        ``starts_ms`` are moments inside them: where several routes are served, and all fall into one, it is named.
+        ``route`` is the one that all of them are of, where several are served and it is known (`route_of`).
         """
         whole = self.summary.window.requests if self.summary else 1
         if self.noun == "window":
             return "in this window"
         of = ""
-        if self.summary is not None and (route := self.route_of(starts_ms)):
+        if self.summary is not None and route:
             whole = self._estimated(tuple(facts for facts in self.summary.requests if facts.route == route))
             of = f" of {route}"
         if affected >= whole:

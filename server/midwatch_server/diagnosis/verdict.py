@@ -10,7 +10,7 @@ from midwatch.model.trace import Caveat, DeviceFacts, RequestFacts, TraceSummary
 from midwatch_server.diagnosis.account import Account
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.whereabouts import known_share, precision, whereabouts
+from midwatch_server.diagnosis.whereabouts import known_share, longest_wait, open_share, precision, whereabouts
 from midwatch_server.diagnosis.words import ms, percent, place, plural
 
 DEVICE_BOUND = 0.7
@@ -19,8 +19,8 @@ MOSTLY_BUSY = 0.5
 `MOSTLY_BUSY` while the host has nothing left to do but wait for it, for `DEVICE_BOUND` of the time."""
 
 COVERED = 0.5
-"""Operators that cover this share of a request on the CPU are its work, and it is not held up; and where it is known of
-this share where it went, and nothing of that is a finding, nothing holds the request up that could be removed."""
+"""Operators that cover this share of a request on the CPU are its work; and where it is known of this share what it
+went into, and nothing of that is a finding, no cause is known."""
 
 COLLECTIVES = 0.5
 """Where collectives are this share of the device's time, busy does not mean computing."""
@@ -92,14 +92,15 @@ def _without_device(evidence: Evidence, summary: TraceSummary, request: RequestF
     measured = [facts.share for facts in summary.time if facts.what == "ops"]
     operators = measured[0] if measured else min(request.op_ms / request.wall_ms, 1.0)
     if operators >= COVERED:
-        said = f"Operators on the CPU run for {percent(operators)} of the {evidence.noun}, and nothing else holds it up"
+        said = f"Operators on the CPU run for {percent(operators)} of the {evidence.noun}, and no cause was found"
         rest = whereabouts(summary, without="ops")
-        return Verdict.CLEAN, f"{said}; the rest: {rest}.{precision(summary)}" if rest else f"{said}."
-    if known_share(summary) >= COVERED:
+        told = f"; the rest: {rest}.{precision(summary)}" if rest else "."
+        return Verdict.CLEAN, f"{said}{told}{longest_wait(summary)}"
+    known, waits = known_share(summary), longest_wait(summary)
+    if known >= COVERED or (waits and known + open_share(summary) >= COVERED):
         of = f"{evidence.main[0].route}, " if len(evidence.routes) > 1 else f"a {evidence.noun} of "
-        return Verdict.CLEAN, (
-            f"Nothing that could be removed stands out in {of}{ms(evidence.wall_ms())}: "
-            f"{whereabouts(summary)}.{precision(summary)}"
+        return Verdict.CLEAN if known >= COVERED else Verdict.INSUFFICIENT_DATA, (
+            f"No cause was found in {of}{ms(evidence.wall_ms())}: {whereabouts(summary)}.{precision(summary)}{waits}"
         )
     looks = sum(facts.samples for facts in summary.time)
     if looks:

@@ -8,18 +8,56 @@ from collections.abc import Sequence
 from midwatch.model.site import Site
 from midwatch.model.trace import TimeFacts, TraceSummary
 
-from midwatch_server.diagnosis.words import call, percent, place, plural
+from midwatch_server.diagnosis.words import call, ms, percent, place, plural
 
 NOT_KNOWN = frozenset({"held", "unknown"})
+OPEN = frozenset({"queued", "outside"})
+"""Waiting whose reason lies elsewhere: with other requests, or outside of this process. So does that of an idle thread
+which is not the one that runs the model."""
 LEAST = 0.05
+NOTABLE = 0.2
+"""Waiting of this share of a request is worth a word of its own."""
 MOST_PARTS = 4
 STEP = 0.05
 """Estimated shares are rounded to this."""
 
 
 def known_share(summary: TraceSummary) -> float:
-    """Return of how much of the usual requests' time it is known where it went, 0 to 1."""
-    return sum(facts.share for facts in summary.time if facts.what not in NOT_KNOWN)
+    """Return of how much of the usual requests' time it is known what it went into, 0 to 1."""
+    return sum(facts.share for facts in summary.time if facts.what not in NOT_KNOWN and not _is_open(facts))
+
+
+def open_share(summary: TraceSummary) -> float:
+    """Return for how much of their time the usual requests wait for what this trace cannot explain, 0 to 1."""
+    return sum(facts.share for facts in summary.time if _is_open(facts))
+
+
+def longest_wait(summary: TraceSummary) -> str:
+    """Say for what requests wait the most, and what to do about it, as a sentence; "" where that is a small part."""
+    parts: dict[tuple[str, str], list[TimeFacts]] = {}
+    for facts in filter(_is_open, summary.time):
+        parts.setdefault((facts.what, facts.thread), []).append(facts)
+    some = max(parts.values(), key=_total, default=[])
+    if _total(some) < NOTABLE:
+        return ""
+    what, wait = some[0].what, ms(sum(facts.per_request_ms for facts in some))
+    longest = max(some, key=lambda facts: facts.share)
+    most = "" if longest.share == _total(some) else ", most of it"
+    at = f"{most} in {place(longest.site)}{',' if most else ''}" if longest.site else ""
+    return " " + {
+        "queued": f"It waits {wait} for its turn, while thread {some[0].thread} works for other requests: larger "
+        "batches or another worker would shorten that.",
+        "outside": f"It waits about {wait}{at} for something outside of this process: look there for the cause, "
+        "or time the call.",
+    }.get(
+        what,
+        f"It waits about {wait}{at} for something that these samples do not show: time the HTTP, database and other "
+        "calls that it awaits.",
+    )
+
+
+def _is_open(facts: TimeFacts) -> bool:
+    return facts.what in OPEN or (facts.what == "idle" and not facts.thread)
 
 
 def whereabouts(summary: TraceSummary, *, without: str = "unknown") -> str:
@@ -74,5 +112,6 @@ def _named(facts: TimeFacts) -> str:
         "idle": f"thread {facts.thread} waiting for work{within}"
         if facts.thread
         else f"waiting for an event or another thread{within}",
+        "outside": f"waiting for something outside of this process{within}",
         "held": "the interpreter held, by this or another thread",
     }.get(facts.what, facts.what)

@@ -25,6 +25,8 @@ class Collector(IngestServiceServicer, ControlServiceServicer):
         self.store = Path(store)
         self.die_at = die_at
         self.judge = lambda batch, context: None
+        self.turns_away = ""
+        """Why command streams are not served, as a proxy would say it; "" where they are."""
         self.seen = []
         self.said = []
         self.orders = queue.Queue()
@@ -69,6 +71,8 @@ class Collector(IngestServiceServicer, ControlServiceServicer):
             yield answer
 
     def Attach(self, messages, context):
+        if self.turns_away:
+            context.abort(grpc.StatusCode.UNAVAILABLE, self.turns_away)
         self._contexts.append(context)
         context.add_callback(lambda: self.orders.put(context))
         first = next(messages)

@@ -161,6 +161,13 @@ def test_a_lost_collector_is_knocked_for_and_found_again(run_collector, orders, 
         ("unix:/tmp/nobody.sock", ""),
         ("dns:///nowhere.invalid:7171", ""),
         ("nowhere", ""),
+        ("dns:localhost:1", ""),
+        ("ipv4:127.0.0.1:1", ""),
+        ("ipv6:[::1]:1", ""),
+        ("unix:7171", ""),
+        ("unix-abstract:7171", ""),
+        ("unixbox.invalid:7171", "no collector at unixbox.invalid:7171: its name is not known"),
+        ("localhost:\u00b2", ""),
     ],
 )
 def test_a_knock_says_in_words_why_nobody_is_there(address, says):
@@ -168,7 +175,32 @@ def test_a_knock_says_in_words_why_nobody_is_there(address, says):
     said = connection.knock()
     assert said.startswith(says)
     assert bool(said) == bool(says)
-    assert connection.misses == bool(says)
+    assert connection.misses == connection.lost == bool(says)
+
+
+@pytest.mark.parametrize("scheme", ["dns:localhost", "ipv4:127.0.0.1"])
+def test_an_address_that_grpc_alone_understands_is_found_after_a_loss(
+    run_collector, free_port, orders, news, wait_until, scheme
+):
+    connection = Connection(f"{scheme}:{free_port}")
+    hello = control_pb2.AgentHello(resource=to_message(Resource("me", "reco")))
+    made = Control(
+        connection,
+        hello=lambda: hello,
+        heartbeat=control_pb2.Heartbeat,
+        on_order=orders.append,
+        report=news.append,
+        retry=Soon(),
+    )
+    made.start()
+    try:
+        wait_until(lambda: len(news) > 1)
+        assert set(news) == {f"no collector at {connection.address}: connection refused"}
+        run_collector()
+        wait_until(lambda: news[-1] == "")
+    finally:
+        made.stop()
+        connection.close()
 
 
 def test_where_nobody_answers_the_next_stream_gets_a_channel_of_its_own(collector, free_port):

@@ -1,6 +1,8 @@
 import errno
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -258,10 +260,10 @@ def test_an_engine_that_was_given_up_is_followed_by_the_capped_one(agent, serve_
     agent.engines.append(FakeEngine(agent.clock))
     agent.engines[1].name = "capped"
     assert serve_order(order()).engine == "direct"
-    agent.engine.off = "3 windows in a row failed"
+    agent.engine.broken = "3 windows in a row failed"
     assert serve_order(order()).engine == "capped"
     assert agent.chosen[-1] == ("auto", {"direct": "3 windows in a row failed"})
-    agent.engines[1].off = "a window could not be opened"
+    agent.engines[1].broken = "a window could not be opened"
     capture = serve_order(order())
     assert capture.state == "refused", "neither is tried again: nobody knows what they left behind in the profiler"
     assert agent.chosen[-1] == (
@@ -275,13 +277,22 @@ def test_an_engine_that_breaks_is_followed_at_once_and_not_by_the_next_order(age
     agent.engines[1].name = "capped"
 
     def fail(path):
-        agent.engine.off = "3 windows in a row failed"
+        agent.engine.broken = "3 windows in a row failed"
         raise EngineError("the window could not be saved: C++ exception")
 
     monkeypatch.setattr(agent.engine, "close", fail)
     assert serve_order(order()).state == "failed"
     assert agent.controller.engine == "capped"
     assert windows(agent).state == "failed"
+
+
+def test_an_engine_whose_obstacle_passes_while_another_is_looked_for_is_kept(agent, serve_order, monkeypatch):
+    assert serve_order(order()).state == "done"
+    reasons = ["the shim could not be loaded: too many open files"]
+    monkeypatch.setattr(agent.engine, "unavailable", lambda **_: reasons.pop() if reasons else "")
+    assert serve_order(order()).state == "done"
+    assert agent.controller.engine == "direct"
+    assert [given_up for _, given_up in agent.chosen] == [{}, {}]
 
 
 def test_a_trace_that_nobody_takes_is_removed(agent, serve_order, tmp_path):
@@ -363,6 +374,30 @@ def test_a_profiler_thread_that_could_not_start_is_told(agent, monkeypatch):
         with pytest.raises(OSError, match="Too many"):
             agent.controller.start()
     assert windows(agent) == Part("windows", "failed", "the profiler thread does not run; the log has the error")
+
+
+def test_a_thread_that_the_system_does_not_give_leaves_nothing_behind_and_may_be_had_later(
+    agent, monkeypatch, wait_until
+):
+    def none_left(thread):
+        raise RuntimeError("can't start new thread")
+
+    before = list(session._wakers)
+    pipes, pipe2 = [], os.pipe2
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", none_left)
+        broken.setattr(controller.os, "pipe2", lambda flags: pipes.extend(pipe2(flags)) or tuple(pipes))
+        with pytest.raises(RuntimeError, match="new thread"):
+            agent.controller.start()
+    assert session._wakers == before
+    assert len(pipes) == 2
+    for end in pipes:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(end)
+    assert windows(agent) == Part("windows", "failed", "the profiler thread does not run; the log has the error")
+    agent.controller.torch_imported()
+    agent.controller.start()
+    wait_until(lambda: agent.controller.engine)
 
 
 def test_a_forked_child_says_that_it_is_one(agent, monkeypatch, wait_until):

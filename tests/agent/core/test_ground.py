@@ -121,6 +121,17 @@ class TestWorker:
         assert not worker.stop(0.01)
         assert worker.stop(10, wake=elsewhere.set)
 
+    def test_one_whose_thread_was_not_given_can_be_stopped(self, monkeypatch):
+        def none_left(thread):
+            raise RuntimeError("can't start new thread")
+
+        worker = Worker("midwatch-test", lambda _stop: None)
+        with monkeypatch.context() as broken:
+            broken.setattr(threading.Thread, "start", none_left)
+            with pytest.raises(RuntimeError, match="new thread"):
+                worker.start()
+        assert worker.stop()
+
     def test_an_error_ends_the_thread_alone(self, swallowed):
         worker = Worker("midwatch-test", lambda _stop: 1 / 0)
         worker.start()

@@ -110,8 +110,9 @@ class Agent:
         number = self._stacks.setdefault(stack, len(self._stacks))
         self._samples.append(SampleRow(self.unix(at), thread, number, nanos(weight), nanos(late)))
 
-    def pause(self, start: float, end: float, frames: tuple[Frame, ...] = ()) -> None:
-        self.gc.append(GcPause(self.unix(start), nanos(end - start), 2, 7, MAIN, 0, bool(frames), frames))
+    def pause(self, start: float, end: float, frames: tuple[Frame, ...] = (), explicit: bool | None = None) -> None:
+        asked = bool(frames) if explicit is None else explicit
+        self.gc.append(GcPause(self.unix(start), nanos(end - start), 2, 7, MAIN, 0, asked, frames))
 
     def lock(self, start: float, end: float, waiter: Frame, holder: Frame, thread: int = MAIN) -> None:
         wait = LockWait(self.unix(start), nanos(end - start), thread, (waiter,), "Lock RANKS", 5, "reporter", (holder,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from midwatch.model.site import Frame
-from midwatch.trace import summarise
+from midwatch.trace import summarise, timefacts
 from midwatch.trace.timefacts import FEWEST
 
 LOOP, BATCHER = 100, 200
@@ -167,3 +167,55 @@ def test_without_samples_the_functions_that_the_trace_names_divide_the_rest(lane
 def test_nothing_is_said_where_a_device_is_used(machine, make_agent, tmp_path):
     machine.run(lambda made: made.kernel(500))
     assert summarise(machine.lanes.write(tmp_path, make_agent((0.0, 9000.0)).tracks())).time == ()
+
+
+SERVICE = Frame("app/users.py", 12, "lookup", "app.users", "get")
+ASKS = {
+    "poll": (SELECT, Frame("psycopg/waiting.py", 30, "wait_selector", "psycopg.waiting", "select"), SERVICE),
+    "grpc": (
+        Frame("threading.py", 320, "Condition.wait", "threading", "acquire"),
+        Frame("grpc/_common.py", 150, "wait", "grpc._common", "wait"),
+        SERVICE,
+    ),
+    "child": (Frame("multiprocessing/connection.py", 947, "_recv", "multiprocessing.connection", "read"), SERVICE),
+}
+
+
+@pytest.mark.parametrize("asks", ASKS.values(), ids=ASKS)
+def test_waiting_for_a_service_a_database_or_a_process_is_told_from_waiting_for_a_thread(
+    lanes, make_agent, tmp_path, asks
+):
+    future = (Frame("threading.py", 320, "Condition.wait", "threading", "acquire"), RULES)
+    agent = make_agent((0.0, 60_000.0))
+    for start in serve(lanes, agent):
+        for at in range(2500, 10_000, 1000):
+            agent.sample(start + at, 1000, asks if at < 8000 else future if at < 9000 else (SELECT, RUN_ONCE))
+    found = {(facts.what, facts.site and facts.site.file) for facts in summarise_facts(lanes, agent, tmp_path)}
+    assert found == {
+        ("outside", asks[1].file if asks[0] is SELECT else "app/users.py"),
+        ("idle", "app/rules.py"),
+        ("idle", None),
+        ("ops", None),
+    }
+
+
+def summarise_facts(lanes, agent, folder):
+    return summarise(lanes.write(folder, agent.tracks())).time
+
+
+def test_requests_pay_only_for_what_falls_into_them(lanes, make_agent, tmp_path, monkeypatch):
+    """Many requests times many collections, locks and units are too many unions of intervals."""
+    claimed, sites = [], []
+    claim, site_of = timefacts._Claims.claim, timefacts.site_of
+    monkeypatch.setattr(timefacts._Claims, "claim", lambda self, spans: claimed.append(1) or claim(self, spans))
+    monkeypatch.setattr(timefacts, "site_of", lambda *some, **more: sites.append(1) or site_of(*some, **more))
+    agent = make_agent((0.0, 400_000.0))
+    starts = serve(lanes, agent, requests=30)
+    for start in starts:
+        for at in range(2000, 4000, 500):
+            agent.pause(start + at, start + at + 400)
+        agent.lock(start + 4000, start + 5000, REST, WRITE)
+    found = {facts.what: facts.share for facts in summarise_facts(lanes, agent, tmp_path)}
+    assert found == {"ops": 0.2, "gc": pytest.approx(0.16), "lock": pytest.approx(0.1), "unknown": pytest.approx(0.54)}
+    assert len(claimed) == 3 * len(starts), "operators, all collections and all waits: one claim each"
+    assert len(sites) == len(starts), "one a lock"

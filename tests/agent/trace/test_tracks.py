@@ -226,6 +226,18 @@ def test_a_collection_holds_every_thread_and_is_told_from_python(lanes, make_age
     assert "gc" in [gap.host for gap in summary.gaps]
 
 
+def test_automatic_collections_are_one_group_with_the_longest_first(lanes, make_agent, tmp_path):
+    agent = make_agent((0.0, 200_000.0))
+    lanes.op("aten::linear", 0, 1000)
+    agent.request(0, 150_000)
+    for start, length, line in ((10_000, 2000, 1), (30_000, 9000, 2), (50_000, 4000, 3), (70_000, 8000, 1)):
+        agent.pause(start, start + length, (Frame("app/a.py", line, "f", "app.a"),), explicit=False)
+    (pause,) = summarise(lanes.write(tmp_path, agent.tracks())).gc
+    assert (pause.count, pause.site, pause.requests_affected) == (4, None, 1)
+    assert pause.starts_ms == (30.0, 70.0, 50.0, 10.0)
+    assert pause.per_request_ms == pytest.approx(23.0)
+
+
 def test_a_lock_names_both_ends(lanes, make_agent, tmp_path):
     waiter = Frame("app/meter.py", 22, "count", "app.meter", "__enter__")
     holder = Frame("app/meter.py", 35, "send", "app.meter", "sleep")

@@ -105,7 +105,9 @@ def test_a_hiccup_of_a_short_request_of_another_route_is_a_note(make):
         r if i < 3 else dataclasses.replace(r, route="/items", wall_ms=1.4, device_busy_ms=0.0, launches=0)
         for i, r in enumerate(window.requests)
     )
-    hiccup = dataclasses.replace(gap("load", 0.9, 0.9), requests_affected=1, starts_ms=(requests[5].start_ms + 0.1,))
+    hiccup = dataclasses.replace(
+        gap("load", 0.9, 0.9), count=1, requests_affected=1, starts_ms=(requests[5].start_ms + 0.1,)
+    )
     diagnosis = diagnose(Evidence(summary=dataclasses.replace(window, requests=requests, gaps=(hiccup,))))
     assert diagnosis.findings == ()
     (note,) = diagnosis.notes

@@ -9,6 +9,7 @@ from midwatch.model.trace import Caveat, GapFacts, TimeFacts
 from midwatch_server.diagnosis import Evidence, diagnose
 
 COLLECT = Site("app/batcher.py", 62, "Batcher._collect", exact=True, how="sample", callee="get")
+HANDLER = Site("svc.py", 10, "handler", exact=True, how="sample", callee="result")
 TOWER = Site("app/model.py", 31, "Towers.forward", exact=True, how="sample")
 RULES = Site("app/rules.py", 14, "penalties", exact=True, how="sample")
 WAITING = TimeFacts("idle", 0.44, 4.4, 22, "batcher", COLLECT)
@@ -42,7 +43,7 @@ def test_a_clean_request_says_where_its_time_goes(make):
     diagnosis = judge(summary)
     assert diagnosis.verdict is Verdict.CLEAN
     assert diagnosis.reason == (
-        "Nothing that could be removed stands out in a request of 10.0 ms: about 45 % thread batcher waiting for work "
+        "No cause was found in a request of 10.0 ms: about 45 % thread batcher waiting for work "
         "(`get()` in Batcher._collect (app/batcher.py:62)); 20 % operators; about 20 % the interpreter held, by this "
         "or another thread; about 10 % Python between operators, PyTorch's own included, most of it in Towers.forward "
         "(app/model.py:31). Estimated from 37 stack samples: give or take 6 % of the whole."
@@ -54,9 +55,61 @@ def test_operators_that_fill_the_request_are_its_work_and_the_rest_is_told(make)
         on_the_host(make, TimeFacts("ops", 0.8, 8.0), TimeFacts("queued", 0.2, 2.0, 0, "batcher"), op_ms=8.0)
     )
     assert diagnosis.reason == (
-        "Operators on the CPU run for 80 % of the request, and nothing else holds it up; the rest: "
-        "20 % thread batcher working for other requests."
+        "Operators on the CPU run for 80 % of the request, and no cause was found; the rest: "
+        "20 % thread batcher working for other requests. It waits 2.0 ms for its turn, while thread batcher works for "
+        "other requests: larger batches or another worker would shorten that."
     )
+
+
+@pytest.mark.parametrize(
+    ("wait", "told", "remedy"),
+    [
+        (
+            TimeFacts("idle", 0.94, 470.0, 900, "", HANDLER, 6),
+            "about 95 % waiting for an event or another thread (`result()` in handler (svc.py:10)). Estim",
+            (
+                "It waits about 470 ms in handler (svc.py:10) for something that these samples do not show: time the "
+                "HTTP, database and other calls that it awaits."
+            ),
+        ),
+        (
+            TimeFacts("outside", 0.94, 470.0, 900, "", HANDLER, 6),
+            "about 95 % waiting for something outside of this process (`result()` in handler (svc.py:10))",
+            (
+                "It waits about 470 ms in handler (svc.py:10) for something outside of this process: look there for "
+                "the cause, or time the call."
+            ),
+        ),
+        (
+            TimeFacts("queued", 0.94, 470.0, 0, "model", None, 6),
+            "94 % thread model working for other requests",
+            (
+                "It waits 470 ms for its turn, while thread model works for other requests: larger batches or another "
+                "worker would shorten that."
+            ),
+        ),
+    ],
+)
+def test_a_request_that_waits_for_what_is_not_known_is_not_clean(make, wait, told, remedy):
+    ops = TimeFacts("ops", 0.04, 20.0)
+    diagnosis = judge(on_the_host(make, wait, ops, wall_ms=500.0, op_ms=20.0))
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert diagnosis.reason.startswith("No cause was found in a request of 500 ms: " + told)
+    assert diagnosis.reason.endswith(" " + remedy)
+
+
+def test_waiting_in_several_places_names_the_one_that_takes_most(make):
+    waits = (TimeFacts("idle", 0.5, 5.0, 30, "", HANDLER), TimeFacts("idle", 0.4, 4.0, 20, "", RULES))
+    assert (
+        "It waits about 9.0 ms, most of it in handler (svc.py:10), for something"
+        in judge(on_the_host(make, *waits)).reason
+    )
+
+
+def test_a_thread_that_waits_for_work_is_known_and_a_small_wait_needs_no_word(make):
+    diagnosis = judge(on_the_host(make, TimeFacts("idle", 0.15, 1.5, 9), TimeFacts("gc", 0.2, 2.0), WAITING))
+    assert diagnosis.verdict is Verdict.CLEAN
+    assert diagnosis.reason.endswith("of the whole.")
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,49 @@ def test_automatic_collections_of_a_generation_are_one_cause_wherever_they_start
     assert finding.title == "A garbage collection (generation 2) holds the request for 30.0 ms in 2 of 10 requests"
 
 
+def test_a_collection_of_several_sites_is_looked_at_where_it_is_longest(make):
+    short = GcFacts(2, 3, 12.0, 4.0, 3, 4.0, starts_ms=(1.0, 2.0, 3.0))
+    long = GcFacts(2, 2, 60.0, 40.0, 2, 30.0, starts_ms=(90.0, 80.0))
+    (finding,) = judge(make.window(gc=(short, long))).findings
+    assert finding.evidence[1].endswith("; look at 1.000, 80.000, 90.000 ms of the window")
+
+
+def two_routes(make, **facts):
+    """Ten requests of 10 ms: the even ones of /slow, the odd ones of /fast."""
+    summary = make.window(**facts)
+    routes = ("/slow", "/fast") * 5
+    requests = (
+        dataclasses.replace(r, route=route, gc_ms=5.0) for r, route in zip(summary.requests, routes, strict=True)
+    )
+    return dataclasses.replace(summary, requests=tuple(requests))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"gc": (GcFacts(2, 10, 50.0, 5.0, 10, 5.0),)},
+        {"locks": (LockFacts("Lock RANKS", 10, 50.0, 10, 5.0),)},
+        {"waits": (WaitFacts("item", "cudaStreamSynchronize", 10, 50.0, 5.0, 10, 5.0, 5.0),)},
+        {"gaps": (GapFacts("python", 10, 50.0, 5.0, 10, 5.0, 5.0, site=Site("app.py", 1, "f", exact=True)),)},
+    ],
+    ids=["gc", "locks", "waits", "gaps"],
+)
+def test_a_route_is_blamed_only_for_what_is_known_to_be_all_its_own(make, facts):
+    ((kind, (one,)),) = facts.items()
+    listed = tuple(11.0 * number + 1 for number in (0, 2, 4, 6, 8))  # the longest: all in /slow
+
+    def found(starts, **more):
+        return judge(two_routes(make, **{kind: (dataclasses.replace(one, starts_ms=starts, **more),)})).findings[0]
+
+    everywhere = found(listed)
+    assert (everywhere.route, "/slow" in everywhere.title) == ("", False)
+    assert "in every request" in everywhere.title
+    own = found(listed, count=5, requests_affected=5)
+    assert own.route == "/slow"
+    assert "in every request of /slow" in own.title
+    assert found((*listed[:4], 900.0), count=5, requests_affected=5).route == "", "one falls into no known request"
+
+
 def test_device_figures_refer_to_the_requests_that_use_the_device(make):
     summary = make.window(busy_ms=9.0, host_ms=1.0, kernels=(FP32,))
     light = dataclasses.replace(

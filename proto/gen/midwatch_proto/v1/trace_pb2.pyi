@@ -672,7 +672,7 @@ global___AllocFacts = AllocFacts
 
 @typing.final
 class GcFacts(google.protobuf.message.Message):
-    """Garbage collections of one generation at one site inside requests."""
+    """Garbage collections of one generation inside requests: automatic ones, or those that one site asked for."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -873,7 +873,7 @@ class TimeFacts(google.protobuf.message.Message):
     SITE_FIELD_NUMBER: builtins.int
     REQUESTS_FIELD_NUMBER: builtins.int
     what: builtins.str
-    """ops, gc, lock, compile, queued, blocked, python, glue, idle, held or unknown."""
+    """ops, gc, lock, compile, queued, blocked, python, glue, idle, outside, held or unknown."""
     share: builtins.float
     """Share of the requests' time, 0 to 1."""
     per_request_ms: builtins.float

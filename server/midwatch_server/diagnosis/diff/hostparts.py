@@ -64,6 +64,7 @@ TIMES = {
     "python": "Python",
     "glue": "Python between operators",
     "idle": "waiting for work, an event or another thread",
+    "outside": "waiting for something outside of the process",
     "held": "waiting for the interpreter or a processor",
     "unknown": "time without a record",
 }

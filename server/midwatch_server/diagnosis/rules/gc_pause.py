@@ -12,6 +12,7 @@ than `SHORT_MS` is what the interpreter costs every program, and no cause.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -67,25 +68,34 @@ class GcPause:
 
 
 def _grouped(found: Iterable[GcFacts]) -> Iterable[GcFacts]:
-    """Put the automatic collections of one generation together: where they started is chance."""
+    """Put the automatic collections of one generation together: where they started is chance.
+
+    The longest of all comes first in the moments, since each group's own longest does.
+    """
     automatic: dict[int, list[GcFacts]] = defaultdict(list)
     for facts in found:
         if facts.explicit:
             yield facts
         else:
             automatic[facts.generation].append(facts)
-    for generation, group in automatic.items():
+    for generation, unsorted in automatic.items():
+        group = sorted(unsorted, key=lambda facts: -facts.max_ms)
         total_ms = sum(facts.total_ms for facts in group)
         affected = sum(facts.requests_affected for facts in group)
         yield GcFacts(
             generation=generation,
             count=sum(facts.count for facts in group),
             total_ms=total_ms,
-            max_ms=max(facts.max_ms for facts in group),
+            max_ms=group[0].max_ms,
             requests_affected=affected,
             per_request_ms=total_ms / max(affected, 1),
             collected=sum(facts.collected for facts in group),
-            starts_ms=tuple(start for facts in group for start in facts.starts_ms),
+            starts_ms=tuple(
+                start
+                for turn in itertools.zip_longest(*(facts.starts_ms for facts in group))
+                for start in turn
+                if start is not None
+            ),
         )
 
 
@@ -95,6 +105,7 @@ def _advice(generation: int, *, explicit: bool) -> tuple[Advice, ...]:
 
 def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
     cost = facts.per_request_ms
+    route = evidence.route_of(facts.starts_ms, facts.count)
     walls = [request.wall_ms for request in evidence.summary.requests if request.gc_ms > 0] if evidence.summary else []
     some = evidence.summary is not None and facts.requests_affected < evidence.summary.window.requests
     wall = evidence.untraced_wall(sum(walls) / len(walls)) if some and walls else evidence.wall_ms()
@@ -102,7 +113,7 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
     cause = f"`gc.collect()` in {place(site)}" if site else f"A garbage collection (generation {facts.generation})"
     return window_finding(
         Kind.GC_PAUSE,
-        f"{cause} holds the request for {ms(cost)} {evidence.per(facts.requests_affected, facts.starts_ms)}",
+        f"{cause} holds the request for {ms(cost)} {evidence.per(facts.requests_affected, route=route)}",
         site=site,
         cost_ms=cost,
         gain_ms=cost,
@@ -115,7 +126,7 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
             f"{ms(facts.total_ms)} traced in all, the longest {ms(facts.max_ms)}{look_at(evidence, facts.starts_ms)}",
         ),
         advice=_advice(facts.generation, explicit=facts.explicit),
-        route=evidence.route_of(facts.starts_ms),
+        route=route,
     )
 
 

@@ -154,10 +154,11 @@ def _from_samples(evidence: Evidence, facts: TimeFacts) -> Finding:
 
 def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
     cost = gap.per_request_ms
+    route = evidence.route_of(gap.starts_ms, gap.count)
     idle = "the device idles" if gap.device else "no operator runs"
     return window_finding(
         Kind.HOST_GAP,
-        f"{_doing(gap)} for {ms(cost)} {evidence.per(gap.requests_affected, gap.starts_ms)} while {idle}",
+        f"{_doing(gap)} for {ms(cost)} {evidence.per(gap.requests_affected, route=route)} while {idle}",
         site=gap.site,
         cost_ms=cost,
         gain_ms=gap.recoverable_ms,
@@ -170,7 +171,7 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
             f"The longest takes {ms(gap.max_ms)}{look_at(evidence, gap.starts_ms)}",
         ),
         advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
-        route=evidence.route_of(gap.starts_ms),
+        route=route,
     )
 
 

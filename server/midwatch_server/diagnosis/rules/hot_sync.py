@@ -103,6 +103,7 @@ def _advice(cause: str) -> tuple[Advice, ...]:
 
 def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
     cost = wait.per_request_ms
+    route = evidence.route_of(wait.starts_ms, wait.count)
     wall = evidence.wall_ms(wait.starts_ms, wait.requests_affected)
     known = not evidence.device_lane_missing
     gain = evidence.untraced(wait.recoverable_ms) if known else 0.0
@@ -112,7 +113,7 @@ def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
     return window_finding(
         Kind.HOT_SYNC,
         f"{_subject(wait.cause, wait.site)}{where} makes the host wait {ms(cost)} "
-        f"{evidence.per(wait.requests_affected, wait.starts_ms)} while {more}",
+        f"{evidence.per(wait.requests_affected, route=route)} while {more}",
         site=wait.site,
         cost_ms=cost,
         gain_ms=gain,
@@ -123,7 +124,7 @@ def _from_window(evidence: Evidence, wait: WaitFacts) -> Finding:
         evidence=_window_evidence(evidence, wait, gain, wall),
         advice=_advice(wait.cause),
         caveats=() if known else ("Kernel records are missing, so what removing this wait would gain is not known",),
-        route=evidence.route_of(wait.starts_ms),
+        route=route,
     )
 
 

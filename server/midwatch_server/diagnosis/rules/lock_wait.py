@@ -65,7 +65,8 @@ def _title(lock: str, waiter: Site | None, cost: str, holder: Site | None, threa
 
 def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
     cost = facts.per_request_ms
-    per = evidence.per(facts.requests_affected, facts.starts_ms)
+    route = evidence.route_of(facts.starts_ms, facts.count)
+    per = evidence.per(facts.requests_affected, route=route)
     at = look_at(evidence, facts.starts_ms)
     return window_finding(
         Kind.LOCK_WAIT,
@@ -81,7 +82,7 @@ def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
         evidence=(f"{plural(facts.count, 'wait')} for {facts.lock}, {ms(facts.total_ms)} traced" + at,),
         advice=ADVICE,
         caveats=(CAVEAT,),
-        route=evidence.route_of(facts.starts_ms),
+        route=route,
     )
 
 

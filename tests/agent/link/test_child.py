@@ -1,0 +1,57 @@
+"""A companion that goes on alone, where there is no thread to see it off."""
+
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from midwatch.clock import SystemClock
+from midwatch.link.child import Child
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def no_thread(monkeypatch):
+    """No thread starts from here on; returns what to say of that."""
+    said = ["can't start new thread"]
+
+    def refuse(thread):
+        raise RuntimeError(said[0])
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return said
+
+
+@pytest.fixture
+def child():
+    made = Child(SystemClock(), lambda: subprocess.Popen(["cat"], stdin=subprocess.PIPE))
+    assert made.start()
+    return made
+
+
+@pytest.mark.usefixtures("no_thread")
+def test_a_service_that_lives_on_without_threads_to_give_gets_no_zombie(child, wait_until):
+    pid, stdin = child.pid, child._process.stdin
+    with pytest.warns(ResourceWarning, match="still running"):
+        assert not child.end(0.0)
+    stdin.close()  # `cat` ends with its input
+
+    def reaped():
+        subprocess.run(["true"], check=True)
+        return not Path(f"/proc/{pid}").exists()
+
+    wait_until(reaped)
+
+
+@pytest.mark.parametrize("words", ["can't create new thread at interpreter shutdown", ""])
+def test_at_exit_nothing_is_complained_of(child, no_thread, monkeypatch, words):
+    process = child._process
+    no_thread[0] = words or no_thread[0]
+    if not words:
+        monkeypatch.setattr("midwatch.link.child.sys.is_finalizing", lambda: True)
+    assert not child.end(0.0)
+    assert process.returncode == 0
+    process.returncode = None  # now that nobody complained: end it
+    process.stdin.close()
+    process.wait(10)
