@@ -160,6 +160,8 @@ class GapFacts:
     site: Site | None = None
     starts_ms: tuple[float, ...] = ()
     callee: str = ""
+    leading: bool = False
+    """True where all of it comes before the request's first launch: the input was not ready."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,4 +261,5 @@ def _fact(scene: Scene, group: list[Piece], recover: Recover) -> GapFacts:
         site=site,
         starts_ms=tuple(scene.ms(p.start) for p in longest[:8]),
         callee=site.callee if site is not None else "",
+        leading=all(p.stretch.device and p.stretch.around[0] < 0 for p in group),
     )

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from midwatch.model.finding import Kind, Verdict
-from midwatch.model.trace import CollectiveFacts, LoaderFacts
+from midwatch.model.site import Site
+from midwatch.model.trace import CollectiveFacts, GapFacts, LoaderFacts
 from midwatch.trace import summarise
 from midwatch_server.diagnosis import Evidence, diagnose
 
@@ -93,3 +94,24 @@ def test_hidden_collectives_are_no_finding(make):
     facts = CollectiveFacts(count=10, requests_affected=10, per_request_ms=5.0, exposed_ms=0.5)
     diagnosis = diagnose(Evidence(summary=make.window(collective=facts)))
     assert not any(f.kind is Kind.COLLECTIVE_WAIT for f in (*diagnosis.findings, *diagnosis.notes))
+
+
+def gap(function, cost_ms, *, leading=True):
+    site = Site("app/prepare.py", 10, function)
+    return GapFacts("python", 10, cost_ms * 10, cost_ms, 10, cost_ms, cost_ms, site=site, leading=leading)
+
+
+def test_what_prepares_the_input_is_one_finding(make):
+    gaps = (gap("normalize", 3.0), gap("decode", 1.5), gap("look_up", 0.01))
+    diagnosis = diagnose(Evidence(summary=make.window(gaps=gaps)))
+    (found,) = diagnosis.findings
+    assert found.site.function == "normalize"
+    assert found.per_request_ms == found.recoverable_ms == 4.5
+    assert "before the first launch" in found.title
+    assert all(name in found.evidence[0] for name in ("normalize", "decode"))
+
+
+def test_gaps_between_launches_stay_apart(make):
+    gaps = (gap("normalize", 3.0), gap("decode", 1.5, leading=False))
+    findings = diagnose(Evidence(summary=make.window(gaps=gaps))).findings
+    assert [f.site.function for f in findings] == ["normalize", "decode"]

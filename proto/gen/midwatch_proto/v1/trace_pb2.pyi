@@ -411,6 +411,7 @@ class GapFacts(google.protobuf.message.Message):
     SITE_FIELD_NUMBER: builtins.int
     STARTS_MS_FIELD_NUMBER: builtins.int
     CALLEE_FIELD_NUMBER: builtins.int
+    LEADING_FIELD_NUMBER: builtins.int
     host: builtins.str
     """What the host did: python, blocked, lock, gc, ops, alloc, compile, dispatch, data, graph_break or unknown."""
     count: builtins.int
@@ -431,6 +432,8 @@ class GapFacts(google.protobuf.message.Message):
     """Thread that was at work."""
     callee: builtins.str
     """Function that was being called, empty where not known."""
+    leading: builtins.bool
+    """Whether all of it comes before the request's first launch."""
     @property
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where; absent where not known."""
@@ -454,9 +457,10 @@ class GapFacts(google.protobuf.message.Message):
         site: midwatch_proto.v1.site_pb2.Site | None = ...,
         starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
         callee: builtins.str = ...,
+        leading: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_device", b"_device", "device", b"device", "site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_device", b"_device", "callee", b"callee", "count", b"count", "device", b"device", "host", b"host", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_device", b"_device", "callee", b"callee", "count", b"count", "device", b"device", "host", b"host", "leading", b"leading", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_device", b"_device"]) -> typing.Literal["device"] | None: ...
 
 global___GapFacts = GapFacts
