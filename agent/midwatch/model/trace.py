@@ -144,7 +144,7 @@ class GapFacts:
 
     ``host`` says what the host did: ``python`` (interpreted code), ``blocked`` (a call that neither computes nor waits
     for the device: I/O, a sleep), ``lock``, ``gc``, ``ops`` (operators on the CPU), ``alloc``, ``compile``,
-    ``dispatch`` (launching, one small piece after another), ``unknown``.
+    ``dispatch`` (launching, one small piece after another), ``data`` (the data loader), ``graph_break``, ``unknown``.
     ``device`` is False where the service uses no device: then no operator ran, and nothing is said of a device.
     """
 
@@ -160,6 +160,8 @@ class GapFacts:
     site: Site | None = None
     starts_ms: tuple[float, ...] = ()
     callee: str = ""
+    leading: bool = False
+    """True where all of it comes before the request's first launch: the input was not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +285,68 @@ class CompileFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """What requests (steps, mostly) spent in ``DataLoader.__next__``.
+
+    ``requests_affected`` are those that waited for more than 2 % of their time; ``per_request_ms``, ``wall_ms`` (how
+    long they take) and ``idle_ms`` (the device had nothing to do meanwhile) are means of theirs. ``recoverable_ms`` is
+    what they would gain without the wait, by replay, untraced. ``share`` is of the time of all requests, 0 to 1.
+    """
+
+    count: int = 0
+    total_ms: float = 0.0
+    share: float = 0.0
+    requests_affected: int = 0
+    per_request_ms: float = 0.0
+    wall_ms: float = 0.0
+    idle_ms: float = 0.0
+    recoverable_ms: float = 0.0
+    period: int = 0
+    """Every how many requests a long wait comes, where they come at even distances; else 0."""
+    site: Site | None = None
+    starts_ms: tuple[float, ...] = ()
+    """Where to look: the start of at most eight of them, the longest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreakFacts:
+    """Places at which `torch.compile` left compiled code and came back, inside requests.
+
+    ``total_ms`` is host time from the operator before each to the operator after it. ``recoverable_ms`` is what an
+    affected request would gain without that time, by replay, untraced; what fusion across it would gain is not in it.
+    """
+
+    count: int = 0
+    calls: int = 0
+    """Calls of compiled functions in those requests."""
+    total_ms: float = 0.0
+    requests_affected: int = 0
+    per_request_ms: float = 0.0
+    recoverable_ms: float = 0.0
+    sites: tuple[Site, ...] = ()
+    """Lines of the breaks, where the trace holds Python frames."""
+    starts_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveFacts:
+    """Device time in collectives inside whole requests; medians of a request, in traced milliseconds."""
+
+    count: int = 0
+    """In all requests."""
+    requests_affected: int = 0
+    per_request_ms: float = 0.0
+    exposed_ms: float = 0.0
+    """While nothing else ran on the device."""
+    host_wait_ms: float = 0.0
+    """The host waited for the device meanwhile."""
+    names: tuple[str, ...] = ()
+    """Of the kernels, the longest in all first."""
+    world_size: int = 0
+    """Ranks of the job, 0 where the trace does not say."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimeFacts:
     """Where a part of the usual requests' time went, where no device is used.
 
@@ -355,3 +419,9 @@ class TraceSummary:
     """Where the time of the usual requests went, the twelve largest parts first; empty where a device is used."""
     workload: Workload = Workload()
     """What most of the usual requests worked on, as far as the agent's tracks in the trace say."""
+    loader: LoaderFacts | None = None
+    """Waits for a data loader; None where there was none."""
+    breaks: GraphBreakFacts | None = None
+    """Graph breaks; None where there were none."""
+    collective: CollectiveFacts | None = None
+    """Collectives on the device; None where there were none."""

@@ -37,6 +37,9 @@ SYNCING = {
 }
 """Calls that end in a wait of each cause."""
 
+RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+"""The rest of a compiled function after a graph break."""
+
 
 @lru_cache(maxsize=65536)
 def parse_python_name(name: str) -> Frame | None:

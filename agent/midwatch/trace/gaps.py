@@ -110,8 +110,20 @@ def _known(scene: Scene, stretch: Stretch, pauses: Iterable[Pause]) -> list[Reas
             start = scene.trace.local(event.start_unix_ns)
             if event.thread_id in {0, stretch.part.thread_id}:
                 reasons.append(Reason(start, start + event.duration_ns, "compile", None))
+    reasons += _marked(scene, stretch)
     reasons += _calls(scene, stretch)
     return [r for r in reasons if r.end > stretch.start and r.start < stretch.end]
+
+
+def _marked(scene: Scene, stretch: Stretch) -> list[Reason]:
+    """What other rules tell of: compilations, waits for a data loader, graph breaks."""
+    kinds = {"compile": scene.compilations, "data": scene.loads, "graph_break": scene.regions[0]}
+    return [
+        Reason(stall.start, stall.end, kind, None)
+        for kind, stalls in kinds.items()
+        for stall in stalls
+        if stall.lane in stretch.part.lanes and stall.end > stretch.start and stall.start < stretch.end
+    ]
 
 
 def _calls(scene: Scene, stretch: Stretch) -> list[Reason]:
@@ -129,7 +141,7 @@ def _calls(scene: Scene, stretch: Stretch) -> list[Reason]:
     if stretch.device:
         ops = scene.trace.ops
         first, last = np.searchsorted(ops.start, [stretch.start, stretch.end], side="left").tolist()
-        mine = first + np.flatnonzero(np.isin(ops.lane[first:last], lanes))
+        mine = first + np.flatnonzero(np.isin(ops.lane[first:last], lanes) & scene.computes[first:last])
         cover = Cover.union(ops.start[mine], np.minimum(ops.end[mine], stretch.end))
         if cover.total * 2 > stretch.length:
             reasons += [
@@ -249,4 +261,5 @@ def _fact(scene: Scene, group: list[Piece], recover: Recover) -> GapFacts:
         site=site,
         starts_ms=tuple(scene.ms(p.start) for p in longest[:8]),
         callee=site.callee if site is not None else "",
+        leading=all(p.stretch.device and p.stretch.around[0] < 0 for p in group),
     )

@@ -15,6 +15,7 @@ from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
 from midwatch.trace.shapes import shape_text
 from midwatch.trace.spans import RequestSpan
+from midwatch.trace.stallfacts import traced_compile_facts
 
 _MOST_OPS = 20
 _MOST_LOCKS = 20
@@ -105,8 +106,8 @@ def _waiting(scene: Scene, thread_id: int, start: int, end: int) -> list[Request
 def compile_facts(scene: Scene) -> tuple[CompileFacts, ...]:
     """Compilations inside requests, by what set them off."""
     tracks = scene.trace.tracks
-    if tracks is None:
-        return ()
+    if tracks is None or not tracks.compiles:
+        return traced_compile_facts(scene)
     count: Counter[str] = Counter()
     total: Counter[str] = Counter()
     affected: dict[str, set[int]] = defaultdict(set)

@@ -39,6 +39,12 @@ class Steps:
         index = int(np.searchsorted(self.at, time, side="right")) - 1
         return int(self.row[index]) if index >= 0 else -1
 
+    def after(self, time: int) -> int:
+        """Row that begins first after a time, -1 for none."""
+        rows = self.row[int(np.searchsorted(self.at, time, side="left")) :]
+        held = np.flatnonzero(rows >= 0)
+        return int(rows[held[0]]) if len(held) else -1
+
     def weights(self, start: int, end: int) -> dict[int, int]:
         """Nanoseconds for which each row was innermost between two times."""
         first = max(int(np.searchsorted(self.at, start, side="right")) - 1, 0)

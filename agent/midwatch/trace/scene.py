@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from midwatch.trace.intervals import NONE, Cover, Ints, among, distinct
+from midwatch.trace.intervals import NONE, Cover, Ints, Mask, among, distinct
 from midwatch.trace.links import Links, link
 from midwatch.trace.load import Trace
 from midwatch.trace.sites import Sites
 from midwatch.trace.spans import Part, RequestSpan, Spans, find_spans
+from midwatch.trace.stalls import Break, Stall, compilations, graph_breaks, loader_stalls, operators
 from midwatch.trace.threads import Threads, map_threads
 
 
@@ -95,7 +96,7 @@ class Scene:
         """When operators ran on one thread while it worked for a request."""
         ops = self.trace.ops
         first, last = np.searchsorted(ops.start, [part.start, part.end], side="left").tolist()
-        mine = first + np.flatnonzero(among(ops.lane[first:last], part.lanes))
+        mine = first + np.flatnonzero(among(ops.lane[first:last], part.lanes) & self.computes[first:last])
         return Cover.union(ops.start[mine], np.minimum(ops.end[mine], part.end))
 
     @cached_property
@@ -112,6 +113,26 @@ class Scene:
     def device_lanes(self) -> frozenset[int]:
         """Lanes on which a device worked."""
         return frozenset(distinct(self.trace.device.lane).tolist())
+
+    @cached_property
+    def computes(self) -> Mask:
+        """Mask over the operators: those that do not only enclose others."""
+        return operators(self.trace)
+
+    @cached_property
+    def loads(self) -> tuple[Stall, ...]:
+        """Waits for the next batch of a data loader."""
+        return loader_stalls(self.trace)
+
+    @cached_property
+    def compilations(self) -> tuple[Stall, ...]:
+        """Compilations by `torch.compile`, where its own events tell them."""
+        return compilations(self.trace)
+
+    @cached_property
+    def regions(self) -> tuple[tuple[Break, ...], tuple[Stall, ...]]:
+        """Graph breaks, and calls of compiled code."""
+        return graph_breaks(self.trace)
 
     def complete(self, request: RequestSpan) -> bool:
         """True where every launch of the request has its kernels in the trace, so that idle time may be claimed."""

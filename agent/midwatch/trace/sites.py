@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from midwatch.model.site import Site
-from midwatch.trace.frames import BLOCKING, LOCKING, builtin_name, is_own, parse_python_name, waiting_call
+from midwatch.trace.frames import BLOCKING, LOCKING, RESUMED, builtin_name, is_own, parse_python_name, waiting_call
 from midwatch.trace.load import Trace
 from midwatch.trace.pystacks import Steps, per_lane
 from midwatch.trace.samples import Samples
@@ -52,6 +52,14 @@ class Sites:
     def _waiting(self) -> dict[int, Steps]:
         return per_lane(self._trace.python, lambda number: bool(waiting_call(self._trace.names[number])))
 
+    @cached_property
+    def _resumes(self) -> dict[int, Steps]:
+        def wanted(number: int) -> bool:
+            parsed = parse_python_name(self._trace.names[number])
+            return parsed is not None and bool(RESUMED.match(parsed.function))
+
+        return per_lane(self._trace.python, wanted)
+
     def votes(self, thread_id: int, lanes: tuple[int, ...], start: int, end: int) -> list[Vote]:
         """Sites seen between two times, the heaviest first; empty where there is no witness."""
         return self._sampled(thread_id, start, end) or self._traced(lanes, start, end)
@@ -87,6 +95,14 @@ class Sites:
                 if row >= 0:
                     return self._function(row)
         return None
+
+    def resumed(self, lane: int, time: int) -> Site | None:
+        """The line of a graph break, where ``time`` begins the compiled code that resumes after it."""
+        steps = self._resumes.get(lane)
+        row = steps.after(time) if steps is not None else -1
+        site = self._function(row) if row >= 0 else None
+        told = RESUMED.match(site.function) if site is not None else None
+        return replace(site, line=int(told["line"]), function=told["function"], exact=True) if site and told else None
 
     def launching(self, thread_id: int, lane: int, start: int, end: int) -> Site | None:
         """Who made a launch call: the function under way, or the line last seen shortly before; never exact."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from midwatch.model.trace import TraceSummary, Window
 from midwatch.trace.caveats import find_caveats
 from midwatch.trace.ceiling import MEMORY_BYTES
+from midwatch.trace.collectivefacts import collective_facts
 from midwatch.trace.copyfacts import copy_facts
 from midwatch.trace.devicefacts import device_facts
 from midwatch.trace.gains import Gains
@@ -25,6 +26,7 @@ from midwatch.trace.requestfacts import request_facts
 from midwatch.trace.scene import Scene, build_scene
 from midwatch.trace.shorten import shorten
 from midwatch.trace.source import Progress
+from midwatch.trace.stallfacts import graph_break_facts, loader_facts
 from midwatch.trace.stretches import device_stretches, host_stretches
 from midwatch.trace.timefacts import time_facts
 from midwatch.trace.timeline import timeline
@@ -123,6 +125,9 @@ def _facts(trace: Trace, untraced_p50_ms: float | None) -> TraceSummary:
         timeline=timeline(scene, slowest, waits),
         time=time_facts(scene, pauses),
         workload=workload_of(scene),
+        loader=loader_facts(scene, gains.without_host),
+        breaks=graph_break_facts(scene, gains.without_host),
+        collective=collective_facts(scene, waits),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from midwatch.model.finding import Finding, Verdict
+from midwatch.model.finding import Finding, Kind, Verdict
 from midwatch.model.site import Site
 from midwatch.model.trace import DeviceFacts, TraceSummary
 from midwatch_server.diagnosis import Evidence, Report
@@ -148,6 +148,8 @@ def costs(finding: Finding, report: Report) -> str:
 
 def gains(finding: Finding, report: Report) -> str:
     """Return what removing the cause would gain."""
+    if finding.kind is Kind.COLLECTIVE_WAIT and finding.recoverable_ms <= 0:
+        return "not known from one rank's trace"
     if finding.share_of_request <= 0 or finding.per_request_ms <= 0:
         return f"{ms(finding.recoverable_ms)}, if it were gone"
     share = finding.recoverable_ms * finding.share_of_request / finding.per_request_ms

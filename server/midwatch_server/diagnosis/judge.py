@@ -3,7 +3,8 @@
 A finding of a window is what `worth` says, with a confidence of `MIN_CONFIDENCE`. One of a spike would gain at least
 `NOTE_SHARE` of the request and explains at least `MIN_EXPLAINED` of the overrun. The rest are notes, as far as they are
 worth a line; no incident is opened for a note. Findings are ranked by what they would gain an affected
-request, then by what they cost it; notes by what they cost.
+request (a `collective_wait`, whose gain one rank's trace cannot tell, by its cost), then by what they cost it; notes by
+what they cost.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from midwatch.model.finding import Diagnosis, Finding, Kind, Verdict
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.rules import (
     AllocThrash,
+    CollectiveWait,
+    DataStall,
     FirstCall,
     GcPause,
+    GraphBreak,
     HostGap,
     HotSync,
     KernelBound,
@@ -29,12 +33,15 @@ from midwatch_server.diagnosis.rules import (
 )
 from midwatch_server.diagnosis.verdict import spike_reason, window_caveats, window_verdict
 from midwatch_server.diagnosis.words import ms, percent
-from midwatch_server.diagnosis.worth import NOTE_SHARE, is_worth_telling
+from midwatch_server.diagnosis.worth import NOTE_SHARE, at_stake_ms, is_worth_telling
 
 RULES: tuple[Rule, ...] = (
     GcPause(),
     Recompile(),
+    GraphBreak(),
     FirstCall(),
+    DataStall(),
+    CollectiveWait(),
     LockWait(),
     HotSync(),
     HostGap(),
@@ -101,7 +108,7 @@ def _worth_a_line(notes: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _rank(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda finding: (-finding.recoverable_ms, -finding.per_request_ms)))
+    return tuple(sorted(findings, key=lambda finding: (-at_stake_ms(finding), -finding.per_request_ms)))
 
 
 def _cause(finding: Finding) -> tuple[Kind, str, str]:

@@ -2,7 +2,8 @@
 
 A finding of a window passes both of these; a spike has a rule of its own (see `judge`), since it is one request.
 
-1. It gains an affected request at least `NOTE_SHARE` of it: the design's rule.
+1. It gains an affected request at least `NOTE_SHARE` of it: the design's rule. A `collective_wait`, whose gain one
+   rank's trace cannot tell, is judged by what it costs.
 2. Either it recurs: `RARE` of the requests of its route have it, `FEW` of them at least in a window that holds more,
    it happens as often (requests that share a batch share its stall) unless it takes `STALL_MS`, and spread over all
    requests of that route it gains at least `floor_ms` each. Or it makes its request stand out: `REMARKABLE` times as
@@ -18,7 +19,7 @@ the kernel's time slice is 3 ms, the interpreter's usual switch interval 5 ms.
 
 from __future__ import annotations
 
-from midwatch.model.finding import Finding
+from midwatch.model.finding import Finding, Kind
 
 from midwatch_server.diagnosis.evidence import Evidence
 
@@ -36,12 +37,17 @@ def floor_ms(request_ms: float) -> float:
     return max(NOTE_SHARE * request_ms, FLOOR_MS)
 
 
+def at_stake_ms(finding: Finding) -> float:
+    """Return what a finding is judged and ranked by: its gain, or its cost where one trace cannot tell a gain."""
+    return finding.per_request_ms if finding.kind is Kind.COLLECTIVE_WAIT else finding.recoverable_ms
+
+
 def is_worth_telling(finding: Finding, evidence: Evidence) -> bool:
     """Return whether what a window shows is worth a finding."""
-    if finding.share_of_request <= 0 or finding.recoverable_ms <= 0:
+    gain_ms = at_stake_ms(finding)
+    if finding.share_of_request <= 0 or gain_ms <= 0:
         return False
     request_ms = finding.per_request_ms / finding.share_of_request
-    gain_ms = finding.recoverable_ms
     if gain_ms < NOTE_SHARE * request_ms:
         return False
     count, usual_ms = evidence.like(finding.route, request_ms)

@@ -411,8 +411,9 @@ class GapFacts(google.protobuf.message.Message):
     SITE_FIELD_NUMBER: builtins.int
     STARTS_MS_FIELD_NUMBER: builtins.int
     CALLEE_FIELD_NUMBER: builtins.int
+    LEADING_FIELD_NUMBER: builtins.int
     host: builtins.str
-    """What the host did: python, blocked, lock, gc, ops, alloc, compile, dispatch or unknown."""
+    """What the host did: python, blocked, lock, gc, ops, alloc, compile, dispatch, data, graph_break or unknown."""
     count: builtins.int
     """How many."""
     total_ms: builtins.float
@@ -431,6 +432,8 @@ class GapFacts(google.protobuf.message.Message):
     """Thread that was at work."""
     callee: builtins.str
     """Function that was being called, empty where not known."""
+    leading: builtins.bool
+    """Whether all of it comes before the request's first launch."""
     @property
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where; absent where not known."""
@@ -454,9 +457,10 @@ class GapFacts(google.protobuf.message.Message):
         site: midwatch_proto.v1.site_pb2.Site | None = ...,
         starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
         callee: builtins.str = ...,
+        leading: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_device", b"_device", "device", b"device", "site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_device", b"_device", "callee", b"callee", "count", b"count", "device", b"device", "host", b"host", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_device", b"_device", "callee", b"callee", "count", b"count", "device", b"device", "host", b"host", "leading", b"leading", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_device", b"_device"]) -> typing.Literal["device"] | None: ...
 
 global___GapFacts = GapFacts
@@ -961,6 +965,163 @@ class Timeline(google.protobuf.message.Message):
 global___Timeline = Timeline
 
 @typing.final
+class LoaderFacts(google.protobuf.message.Message):
+    """What requests spent in DataLoader.__next__."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: builtins.int
+    TOTAL_MS_FIELD_NUMBER: builtins.int
+    SHARE_FIELD_NUMBER: builtins.int
+    REQUESTS_AFFECTED_FIELD_NUMBER: builtins.int
+    PER_REQUEST_MS_FIELD_NUMBER: builtins.int
+    WALL_MS_FIELD_NUMBER: builtins.int
+    IDLE_MS_FIELD_NUMBER: builtins.int
+    RECOVERABLE_MS_FIELD_NUMBER: builtins.int
+    PERIOD_FIELD_NUMBER: builtins.int
+    SITE_FIELD_NUMBER: builtins.int
+    STARTS_MS_FIELD_NUMBER: builtins.int
+    count: builtins.int
+    """How many waits."""
+    total_ms: builtins.float
+    """Total in milliseconds."""
+    share: builtins.float
+    """Share of the time of all requests, 0 to 1."""
+    requests_affected: builtins.int
+    """Requests that waited for more than 2 % of their time."""
+    per_request_ms: builtins.float
+    """Mean wait of those, milliseconds."""
+    wall_ms: builtins.float
+    """Mean duration of those, milliseconds."""
+    idle_ms: builtins.float
+    """Mean time in which the device had nothing to do meanwhile, milliseconds."""
+    recoverable_ms: builtins.float
+    """What those would gain without the wait, by replay, untraced milliseconds."""
+    period: builtins.int
+    """Every how many requests a long wait comes; 0 where not at even distances."""
+    @property
+    def site(self) -> midwatch_proto.v1.site_pb2.Site:
+        """Where; absent where not known."""
+
+    @property
+    def starts_ms(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]:
+        """Start of at most eight of them, the longest first, milliseconds from the window's start."""
+
+    def __init__(
+        self,
+        *,
+        count: builtins.int = ...,
+        total_ms: builtins.float = ...,
+        share: builtins.float = ...,
+        requests_affected: builtins.int = ...,
+        per_request_ms: builtins.float = ...,
+        wall_ms: builtins.float = ...,
+        idle_ms: builtins.float = ...,
+        recoverable_ms: builtins.float = ...,
+        period: builtins.int = ...,
+        site: midwatch_proto.v1.site_pb2.Site | None = ...,
+        starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["site", b"site"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["count", b"count", "idle_ms", b"idle_ms", "per_request_ms", b"per_request_ms", "period", b"period", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "share", b"share", "site", b"site", "starts_ms", b"starts_ms", "total_ms", b"total_ms", "wall_ms", b"wall_ms"]) -> None: ...
+
+global___LoaderFacts = LoaderFacts
+
+@typing.final
+class GraphBreakFacts(google.protobuf.message.Message):
+    """Places at which torch.compile left compiled code and came back."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: builtins.int
+    CALLS_FIELD_NUMBER: builtins.int
+    TOTAL_MS_FIELD_NUMBER: builtins.int
+    REQUESTS_AFFECTED_FIELD_NUMBER: builtins.int
+    PER_REQUEST_MS_FIELD_NUMBER: builtins.int
+    RECOVERABLE_MS_FIELD_NUMBER: builtins.int
+    SITES_FIELD_NUMBER: builtins.int
+    STARTS_MS_FIELD_NUMBER: builtins.int
+    count: builtins.int
+    """How many."""
+    calls: builtins.int
+    """Calls of compiled functions in the requests that hold one."""
+    total_ms: builtins.float
+    """Host time around them, milliseconds."""
+    requests_affected: builtins.int
+    """Requests that hold one."""
+    per_request_ms: builtins.float
+    """Host time around them in an affected request, milliseconds."""
+    recoverable_ms: builtins.float
+    """What an affected request would gain without that time, by replay, untraced milliseconds."""
+    @property
+    def sites(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[midwatch_proto.v1.site_pb2.Site]:
+        """Lines of the breaks, where known."""
+
+    @property
+    def starts_ms(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]:
+        """Start of at most eight of them, the longest first, milliseconds from the window's start."""
+
+    def __init__(
+        self,
+        *,
+        count: builtins.int = ...,
+        calls: builtins.int = ...,
+        total_ms: builtins.float = ...,
+        requests_affected: builtins.int = ...,
+        per_request_ms: builtins.float = ...,
+        recoverable_ms: builtins.float = ...,
+        sites: collections.abc.Iterable[midwatch_proto.v1.site_pb2.Site] | None = ...,
+        starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["calls", b"calls", "count", b"count", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "sites", b"sites", "starts_ms", b"starts_ms", "total_ms", b"total_ms"]) -> None: ...
+
+global___GraphBreakFacts = GraphBreakFacts
+
+@typing.final
+class CollectiveFacts(google.protobuf.message.Message):
+    """Device time in collectives inside whole requests; medians of a request."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: builtins.int
+    REQUESTS_AFFECTED_FIELD_NUMBER: builtins.int
+    PER_REQUEST_MS_FIELD_NUMBER: builtins.int
+    EXPOSED_MS_FIELD_NUMBER: builtins.int
+    HOST_WAIT_MS_FIELD_NUMBER: builtins.int
+    NAMES_FIELD_NUMBER: builtins.int
+    WORLD_SIZE_FIELD_NUMBER: builtins.int
+    count: builtins.int
+    """How many, in all requests."""
+    requests_affected: builtins.int
+    """Requests that hold one."""
+    per_request_ms: builtins.float
+    """Device time, milliseconds."""
+    exposed_ms: builtins.float
+    """While nothing else ran on the device, milliseconds."""
+    host_wait_ms: builtins.float
+    """While the host waited for the device, milliseconds."""
+    world_size: builtins.int
+    """Ranks of the job, 0 where not known."""
+    @property
+    def names(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """Names of the kernels, the longest first."""
+
+    def __init__(
+        self,
+        *,
+        count: builtins.int = ...,
+        requests_affected: builtins.int = ...,
+        per_request_ms: builtins.float = ...,
+        exposed_ms: builtins.float = ...,
+        host_wait_ms: builtins.float = ...,
+        names: collections.abc.Iterable[builtins.str] | None = ...,
+        world_size: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["count", b"count", "exposed_ms", b"exposed_ms", "host_wait_ms", b"host_wait_ms", "names", b"names", "per_request_ms", b"per_request_ms", "requests_affected", b"requests_affected", "world_size", b"world_size"]) -> None: ...
+
+global___CollectiveFacts = CollectiveFacts
+
+@typing.final
 class TraceSummary(google.protobuf.message.Message):
     """The facts of one trace."""
 
@@ -987,6 +1148,9 @@ class TraceSummary(google.protobuf.message.Message):
     TIMELINE_FIELD_NUMBER: builtins.int
     TIME_FIELD_NUMBER: builtins.int
     WORKLOAD_FIELD_NUMBER: builtins.int
+    LOADER_FIELD_NUMBER: builtins.int
+    BREAKS_FIELD_NUMBER: builtins.int
+    COLLECTIVE_FIELD_NUMBER: builtins.int
     file: builtins.str
     """Name of the trace file, without its folder."""
     torch: builtins.str
@@ -1061,6 +1225,18 @@ class TraceSummary(google.protobuf.message.Message):
     def workload(self) -> midwatch_proto.v1.requests_pb2.Workload:
         """What most of the usual requests worked on."""
 
+    @property
+    def loader(self) -> global___LoaderFacts:
+        """Waits for a data loader; absent where there was none."""
+
+    @property
+    def breaks(self) -> global___GraphBreakFacts:
+        """Graph breaks; absent where there were none."""
+
+    @property
+    def collective(self) -> global___CollectiveFacts:
+        """Collectives on the device; absent where there were none."""
+
     def __init__(
         self,
         *,
@@ -1085,8 +1261,11 @@ class TraceSummary(google.protobuf.message.Message):
         timeline: global___Timeline | None = ...,
         time: collections.abc.Iterable[global___TimeFacts] | None = ...,
         workload: midwatch_proto.v1.requests_pb2.Workload | None = ...,
+        loader: global___LoaderFacts | None = ...,
+        breaks: global___GraphBreakFacts | None = ...,
+        collective: global___CollectiveFacts | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["device", b"device", "launch", b"launch", "timeline", b"timeline", "window", b"window", "workload", b"workload"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["allocs", b"allocs", "compiles", b"compiles", "copies", b"copies", "cuda", b"cuda", "device", b"device", "events", b"events", "file", b"file", "gaps", b"gaps", "gc", b"gc", "kernels", b"kernels", "launch", b"launch", "locks", b"locks", "ops", b"ops", "request_p50_ms", b"request_p50_ms", "requests", b"requests", "time", b"time", "timeline", b"timeline", "torch", b"torch", "waits", b"waits", "window", b"window", "workload", b"workload"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["breaks", b"breaks", "collective", b"collective", "device", b"device", "launch", b"launch", "loader", b"loader", "timeline", b"timeline", "window", b"window", "workload", b"workload"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["allocs", b"allocs", "breaks", b"breaks", "collective", b"collective", "compiles", b"compiles", "copies", b"copies", "cuda", b"cuda", "device", b"device", "events", b"events", "file", b"file", "gaps", b"gaps", "gc", b"gc", "kernels", b"kernels", "launch", b"launch", "loader", b"loader", "locks", b"locks", "ops", b"ops", "request_p50_ms", b"request_p50_ms", "requests", b"requests", "time", b"time", "timeline", b"timeline", "torch", b"torch", "waits", b"waits", "window", b"window", "workload", b"workload"]) -> None: ...
 
 global___TraceSummary = TraceSummary

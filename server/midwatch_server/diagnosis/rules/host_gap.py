@@ -7,6 +7,8 @@ own rules. Where the service uses no device, a gap is a stretch without operator
 there Python or blocking calls may also lie in pieces too short for a gap, and then what `LEAST_SAMPLES` stack samples
 found in one function counts. Without any record of the host there is no gap to speak of.
 
+Gaps before the first launch that would each be a finding are one: the input was not ready.
+
 From a spike: samples of the request's thread, or of its unit's thread, that show Python or a blocking call. Time inside
 operators is the model's own work and no gap.
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from midwatch.model.finding import Advice, Finding, Kind
 from midwatch.model.site import Site
@@ -30,6 +33,7 @@ from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
 from midwatch_server.diagnosis.words import call, ms, percent, place, plural
+from midwatch_server.diagnosis.worth import is_worth_telling
 
 MEASURE = "The median latency, and the gap at this line in a new window"
 
@@ -86,6 +90,8 @@ class HostGap:
             scattered = _scattered(evidence, evidence.summary)
             instead = {_place(facts.what, facts.site) for facts in scattered}
             seen = any(facts.samples for facts in evidence.summary.time)
+            leading: list[Finding] = []
+            found: list[Finding] = []
             for gap in evidence.summary.gaps:
                 if (gap.device and evidence.device_lane_missing) or _place(gap.host, gap.site) in instead:
                     continue
@@ -93,7 +99,9 @@ class HostGap:
                 if nameless and seen:
                     continue
                 if gap.host in ("python", "blocked", "unknown") or (gap.host == "ops" and gap.device):
-                    yield _from_window(evidence, gap)
+                    (leading if gap.leading else found).append(_from_window(evidence, gap))
+            yield from _together(evidence, leading)
+            yield from found
             for facts in scattered:
                 yield _from_samples(evidence, facts)
         if evidence.account is not None:
@@ -172,6 +180,31 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
         ),
         advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
         route=route,
+    )
+
+
+def _together(evidence: Evidence, leading: list[Finding]) -> Iterable[Finding]:
+    """Put what prepares the input of the same requests together: one phase, however many functions take part in it."""
+    worth = [f for f in leading if f.confidence > NAMELESS and is_worth_telling(f, evidence)]
+    first = max(worth, key=lambda f: f.recoverable_ms, default=None)
+    alike = [f for f in worth if first and (f.requests_affected, f.route) == (first.requests_affected, first.route)]
+    if first is None or len(alike) < 2:
+        yield from leading
+        return
+    yield from (f for f in leading if f not in alike)
+    alike.sort(key=lambda f: -f.recoverable_ms)
+    cost = sum(f.per_request_ms for f in alike)
+    wall = first.per_request_ms / first.share_of_request
+    names = ", ".join(f"{place(f.site)} {ms(f.per_request_ms)}" for f in alike if f.site)
+    yield replace(
+        first,
+        title=f"The host prepares the input for {ms(cost)} {evidence.per(first.requests_affected)} before the first "
+        f"launch, most of it in {place(first.site) if first.site else 'one function'}, while the device idles",
+        per_request_ms=cost,
+        share_of_request=min(cost / wall, 1.0),
+        recoverable_ms=min(sum(f.recoverable_ms for f in alike), wall),
+        confidence=min(f.confidence for f in alike),
+        evidence=(f"One after another: {names}", *first.evidence),
     )
 
 
