@@ -133,6 +133,28 @@ class WaitFacts:
     """Where to look: the start of at most eight of them, the longest first."""
     launches_after: float = 0.0
     """Launches that the request still issued after the wait, in an affected request; 0 where not counted."""
+    leading: int = 0
+    """Those followed by work with no launch before them in the request: none of its own work was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointWaitFacts:
+    """Waits after which the request still launched work, taken away together; a request has at least two of them.
+
+    ``cause`` as in `WaitFacts`, "" where they are the waits of all causes. ``recoverable_ms`` is what a request that
+    holds them would gain without any of them, by replay: removed one at a time, the next one takes its place.
+    """
+
+    cause: str
+    count: int
+    total_ms: float
+    requests_affected: int
+    per_request_ms: float
+    recoverable_ms: float
+    idle_after_ms: float = 0.0
+    """How long the device idles in such a request from the first of them on: more cannot be gained."""
+    starts_ms: tuple[float, ...] = ()
+    """The start of at most eight of them, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,3 +376,5 @@ class TraceSummary:
     """Where the time of the usual requests went, the twelve largest parts first; empty where a device is used."""
     workload: Workload = Workload()
     """What most of the usual requests worked on, as far as the agent's tracks in the trace say."""
+    joint_waits: tuple[JointWaitFacts, ...] = ()
+    """Of all waits inside requests together, and of those of each cause; empty where no request has two."""

@@ -14,6 +14,7 @@ from midwatch.trace.devicefacts import device_facts
 from midwatch.trace.gains import Gains
 from midwatch.trace.gaps import Piece, adopt, divide, gap_facts
 from midwatch.trace.hostfacts import alloc_facts, compile_facts, lock_facts, op_facts
+from midwatch.trace.jointwaits import joint_wait_facts
 from midwatch.trace.kernels import kernel_facts
 from midwatch.trace.launchfacts import launch_facts
 from midwatch.trace.load import Trace, load
@@ -109,6 +110,7 @@ def summarise_trace(trace: Trace, *, untraced_p50_ms: float | None = None) -> Tr
         timeline=timeline(scene, slowest, waits),
         time=time_facts(scene, pauses),
         workload=workload_of(scene),
+        joint_waits=joint_wait_facts(scene, waits, gains.without_waits),
     )
 
 

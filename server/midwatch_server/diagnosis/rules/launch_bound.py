@@ -21,8 +21,8 @@ from midwatch.model.trace import TraceSummary
 
 from midwatch_server.diagnosis.build import window_finding
 from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.rules.jointly import claimed_by_waits
 from midwatch_server.diagnosis.words import count, ms, percent, place, plural
-from midwatch_server.diagnosis.worth import floor_ms
 
 MIN_LAUNCHES = 20
 MIN_SMALL_SHARE = 0.5
@@ -78,7 +78,7 @@ class LaunchBound:
         if idle > MAX_IDLE_PER_LAUNCH_MS * launch.per_request:
             return
         gain = min(evidence.untraced(launch.recoverable_ms), wall * (1 - evidence.busy_share()))
-        claimed = min(_claimed_by_waits(evidence, summary), gain)
+        claimed = min(claimed_by_waits(evidence), gain)
         candidate = graph_candidate(evidence, summary)
         whole = evidence.usual_count
         yield window_finding(
@@ -102,12 +102,6 @@ class LaunchBound:
             advice=(GRAPH, FUSE) if candidate.suitable else (FUSE, BATCH),
             graph_candidate=candidate,
         )
-
-
-def _claimed_by_waits(evidence: Evidence, summary: TraceSummary) -> float:
-    """Return what the removal of the waits that are findings of their own would gain, in untraced milliseconds."""
-    gains = (evidence.untraced(wait.recoverable_ms) for wait in summary.waits if wait.count > wait.handover)
-    return sum(gain for gain in gains if gain >= floor_ms(evidence.wall_ms()))
 
 
 def _evidence(
