@@ -215,13 +215,18 @@ class LaunchFacts:
     dispatch_gap_ms: float = 0.0
     """Per request: device idle between kernels of one run, for want of the next launch."""
     recoverable_ms: float = 0.0
-    """Per request: replay with the launches of each run issued at once, as a CUDA graph would."""
+    """Per request: replay with the launches of each run issued by one call of 10 us, as a CUDA graph would be; kernels
+    and their types stay, and so do waits, copies and what the host does between the runs."""
     replayed_ms: float = 0.0
     """Per request: predicted latency then."""
     stable_sequence: bool = False
     sequences: int = 0
     stable_shapes: bool = False
     hazards: tuple[str, ...] = ()
+    """What speaks against capturing what stands between a request's first and last kernel, by name: ``sync``,
+    ``tensor_control_flow``, ``tensor_shapes``, ``print_or_log``, ``allocation``, ``empty_cache``, ``warm_up``,
+    ``changing_sequence``, ``changing_shapes``, ``side_streams``, ``collectives``, ``graphs_already``,
+    ``grads_to_none``; ``one_request`` where nothing could be compared."""
     site: Site | None = None
 
 

@@ -28,6 +28,7 @@ def replay(
     drop: Collection[int] = (),
     cuts: Sequence[Cut] = (),
     squeeze: Collection[int] = (),
+    graph: float = 0.0,
 ) -> float:
     """Nanoseconds that the request takes then.
 
@@ -38,6 +39,7 @@ def replay(
         drop: Indexes of waits that do not happen.
         cuts: Host work that does not happen.
         squeeze: Positions in ``plan.items`` that are launched together with the item before them.
+        graph: Nanoseconds that the one call takes at least which launches what is squeezed.
     """
     clock = float(plan.request.start)
     before = plan.request.start
@@ -47,7 +49,8 @@ def replay(
         clock += own * _host(before, item.start, cuts)
         _run(plan, item, clock, ends, stalls=stalls)
         if item.wait < 0:
-            clock += own * (item.end - item.start)
+            least = graph if position + 1 in squeeze and position not in squeeze else 0.0
+            clock += max(own * (item.end - item.start), least)
         elif item.wait not in drop:
             clock = _waited(item, clock, ends)
         before = item.end
