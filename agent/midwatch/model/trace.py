@@ -133,6 +133,28 @@ class WaitFacts:
     """Where to look: the start of at most eight of them, the longest first."""
     launches_after: float = 0.0
     """Launches that the request still issued after the wait, in an affected request; 0 where not counted."""
+    leading: int = 0
+    """Those followed by work with no launch before them in the request: none of its own work was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointWaitFacts:
+    """Waits after which the request still launched work, taken away together; a request has at least two of them.
+
+    ``cause`` as in `WaitFacts`, "" where they are the waits of all causes. ``recoverable_ms`` is what a request that
+    holds them would gain without any of them, by replay: removed one at a time, the next one takes its place.
+    """
+
+    cause: str
+    count: int
+    total_ms: float
+    requests_affected: int
+    per_request_ms: float
+    recoverable_ms: float
+    idle_after_ms: float = 0.0
+    """How long the device idles in such a request from the first of them on: more cannot be gained."""
+    starts_ms: tuple[float, ...] = ()
+    """The start of at most eight of them, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +217,18 @@ class LaunchFacts:
     dispatch_gap_ms: float = 0.0
     """Per request: device idle between kernels of one run, for want of the next launch."""
     recoverable_ms: float = 0.0
-    """Per request: replay with the launches of each run issued at once, as a CUDA graph would."""
+    """Per request: replay with the launches of each run issued by one call of 10 us, as a CUDA graph would be; kernels
+    and their types stay, and so do waits, copies and what the host does between the runs."""
     replayed_ms: float = 0.0
     """Per request: predicted latency then."""
     stable_sequence: bool = False
     sequences: int = 0
     stable_shapes: bool = False
     hazards: tuple[str, ...] = ()
+    """What speaks against capturing what stands between a request's first and last kernel, by name: ``sync``,
+    ``tensor_control_flow``, ``tensor_shapes``, ``print_or_log``, ``allocation``, ``empty_cache``, ``warm_up``,
+    ``changing_sequence``, ``changing_shapes``, ``side_streams``, ``collectives``, ``graphs_already``,
+    ``grads_to_none``; ``one_request`` where nothing could be compared."""
     site: Site | None = None
 
 
@@ -425,3 +452,5 @@ class TraceSummary:
     """Graph breaks; None where there were none."""
     collective: CollectiveFacts | None = None
     """Collectives on the device; None where there were none."""
+    joint_waits: tuple[JointWaitFacts, ...] = ()
+    """Of all waits inside requests together, and of those of each cause; empty where no request has two."""

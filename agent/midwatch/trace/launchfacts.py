@@ -10,9 +10,8 @@ import numpy as np
 
 from midwatch.model.site import Site
 from midwatch.model.trace import LaunchFacts
-from midwatch.trace import apis
-from midwatch.trace.intervals import NONE, distinct
-from midwatch.trace.kernels import family_of
+from midwatch.trace.hazards import hazards
+from midwatch.trace.intervals import NONE
 from midwatch.trace.plan import Plan
 from midwatch.trace.scene import Scene
 from midwatch.trace.stretches import threshold
@@ -52,7 +51,7 @@ def launch_facts(
         stable_sequence=len(plans) > 1 and len(sequences) == 1,
         sequences=len(sequences),
         stable_shapes=len(plans) > 1 and len(shapes) == 1,
-        hazards=_hazards(scene, plans, waits, rows, unstable=len(sequences) > 1, reshaped=len(shapes) > 1),
+        hazards=hazards(scene, plans, waits, unstable=len(sequences) > 1, reshaped=len(shapes) > 1),
         site=_site(scene, plans),
     )
 
@@ -74,28 +73,6 @@ def _dispatch_idle(scene: Scene, plan: Plan, follows: list[int]) -> int:
     starts = plan.ends[follows]
     ends = np.maximum(plan.ends[np.array(follows, np.int64) + 1], starts)
     return int((ends - starts - scene.busy.within(starts, ends)).sum())
-
-
-def _hazards(
-    scene: Scene, plans: Sequence[Plan], waits: list[Wait], rows: list[np.ndarray], *, unstable: bool, reshaped: bool
-) -> tuple[str, ...]:
-    """What stands in the way of capturing a request in a CUDA graph, by name."""
-    kinds = scene.links.kinds[np.concatenate(rows)]
-    items = [item for plan in plans for item in plan.items]
-    device = scene.trace.device
-    works = [row for plan in plans for row in _works(plan)]
-    families = {family_of(scene.trace.names[n]) for n in distinct(device.name[works]).tolist()} if works else set()
-    seen = {
-        "sync": any(item.wait >= 0 and waits[item.wait].followed for item in items),
-        "allocation": bool(np.isin(kinds, (apis.ALLOC, apis.FREE)).any()),
-        "changing_sequence": unstable,
-        "changing_shapes": reshaped and not unstable,
-        "side_streams": len(distinct(device.lane[works])) > 1 if works else False,
-        "collectives": "collective" in families,
-        "graphs_already": bool((kinds == apis.GRAPH).any()),
-        "one_request": len(plans) == 1,
-    }
-    return tuple(name for name, present in seen.items() if present)
 
 
 def _site(scene: Scene, plans: Sequence[Plan]) -> Site | None:

@@ -31,6 +31,7 @@ def replay(
     drop: Collection[int] = (),
     cuts: Sequence[Cut] = (),
     squeeze: Collection[int] = (),
+    graph: float = 0.0,
 ) -> float:
     """Nanoseconds that the request takes then.
 
@@ -41,6 +42,7 @@ def replay(
         drop: Indexes of waits that do not happen.
         cuts: Host work that does not happen.
         squeeze: Positions in ``plan.items`` that are launched together with the item before them.
+        graph: Nanoseconds that the one call takes at least which launches what is squeezed.
     """
     clock = float(plan.request.start)
     ends: dict[int, float] = {}
@@ -48,6 +50,9 @@ def replay(
     own[list(squeeze)] = 0.0
     hosts: list[float] = (own * _hosts(plan, cuts)).tolist()
     calls: list[float] = (own[:-1] * (plan.ends[1:] - plan.starts[:-1])).tolist()
+    for position in squeeze:
+        if position and position - 1 not in squeeze:
+            calls[position - 1] = max(calls[position - 1], graph)
     begun = plan.starts.tolist()
     others = plan.others
     for item, work, start, host, call in zip(plan.items, plan.work, begun, hosts, calls, strict=False):

@@ -16,6 +16,7 @@ from midwatch.trace.devicefacts import device_facts
 from midwatch.trace.gains import Gains
 from midwatch.trace.gaps import Piece, adopt, divide, gap_facts
 from midwatch.trace.hostfacts import alloc_facts, compile_facts, lock_facts, op_facts
+from midwatch.trace.jointwaits import joint_wait_facts
 from midwatch.trace.kernels import kernel_facts
 from midwatch.trace.launchfacts import launch_facts
 from midwatch.trace.load import Trace, load
@@ -128,6 +129,7 @@ def _facts(trace: Trace, untraced_p50_ms: float | None) -> TraceSummary:
         loader=loader_facts(scene, gains.without_host),
         breaks=graph_break_facts(scene, gains.without_host),
         collective=collective_facts(scene, waits),
+        joint_waits=joint_wait_facts(scene, waits, gains.without_waits),
     )
 
 

@@ -164,7 +164,8 @@ def _recorded(scene: Scene, request: RequestSpan, tracked: _Tracked, found: dict
     """Add what has a start and an end to ``found``; return the rest of the request."""
     claims = _Claims(request)
     compiled = [(x.start, x.end) for x in scene.compilations if any(x.lane in part.lanes for part in request.parts)]
-    found["compile", "", None].add(claims.claim(compiled), request)
+    if compiled:
+        found["compile", "", None].add(claims.claim(compiled), request)
     found["ops", "", None].add(claims.claim(scene.operators(request).clipped(request.start, request.end)), request)
     for place, spans in tracked.of(request).items():
         found[place].add(claims.claim(spans), request)

@@ -62,4 +62,5 @@ def _fact(
         site=site,
         starts_ms=tuple(scene.ms(w.start) for w in longest[:8]),
         launches_after=statistics.median(w.launches_after for w in longest if w.followed) if followed else 0.0,
+        leading=sum(w.followed and not w.launches_before for w in longest),
     )

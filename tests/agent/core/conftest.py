@@ -164,3 +164,21 @@ def turn():
         assert not thread.is_alive()
 
     return run
+
+
+@pytest.fixture
+def time_passes(agent, monkeypatch):
+    """While a window is open the fake clock moves; ``inside`` is what the service does first."""
+    sleep = agent.controller._sleep
+    doing = []
+
+    def pass_time(link_fd, timeout_s):
+        if timeout_s is None:
+            sleep(link_fd, timeout_s)
+        elif doing:
+            doing.pop()()
+        else:
+            agent.clock.advance(timeout_s)
+
+    monkeypatch.setattr(agent.controller, "_sleep", pass_time)
+    return doing

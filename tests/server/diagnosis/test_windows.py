@@ -166,6 +166,11 @@ def test_many_tiny_kernels_are_launch_bound_and_a_graph_candidate(make):
         ({"stable_sequence": False, "sequences": 4}, "the launches are not the same each time"),
         ({"stable_shapes": False}, "shapes change, or were not recorded"),
         ({"hazards": ("side_streams",)}, "work runs on several streams"),
+        ({"hazards": ("tensor_control_flow",)}, "control flow depends on the value of a tensor"),
+        (
+            {"hazards": ("one_request",), "stable_sequence": False, "stable_shapes": False},
+            "one request does not show whether launches and shapes stay the same",
+        ),
         (
             {"hazards": ("side_streams", "one_request")},
             "work runs on several streams; one request does not show whether launches and shapes stay the same",

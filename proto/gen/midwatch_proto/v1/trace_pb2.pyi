@@ -332,6 +332,7 @@ class WaitFacts(google.protobuf.message.Message):
     SITE_FIELD_NUMBER: builtins.int
     STARTS_MS_FIELD_NUMBER: builtins.int
     LAUNCHES_AFTER_FIELD_NUMBER: builtins.int
+    LEADING_FIELD_NUMBER: builtins.int
     cause: builtins.str
     """item, d2h, h2d_pageable, stream_sync, event_sync, device_sync, free or other."""
     api: builtins.str
@@ -360,6 +361,8 @@ class WaitFacts(google.protobuf.message.Message):
     """Thread that waited."""
     launches_after: builtins.float
     """Launches that an affected request still issued after the wait; 0 where not counted."""
+    leading: builtins.int
+    """Those followed by work with no launch before them in the request."""
     @property
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where; absent where not known."""
@@ -387,11 +390,60 @@ class WaitFacts(google.protobuf.message.Message):
         site: midwatch_proto.v1.site_pb2.Site | None = ...,
         starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
         launches_after: builtins.float = ...,
+        leading: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["api", b"api", "cause", b"cause", "copy_bytes", b"copy_bytes", "count", b"count", "device_busy_ms", b"device_busy_ms", "followed_by_work", b"followed_by_work", "handover", b"handover", "launches_after", b"launches_after", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["api", b"api", "cause", b"cause", "copy_bytes", b"copy_bytes", "count", b"count", "device_busy_ms", b"device_busy_ms", "followed_by_work", b"followed_by_work", "handover", b"handover", "launches_after", b"launches_after", "leading", b"leading", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
 
 global___WaitFacts = WaitFacts
+
+@typing.final
+class JointWaitFacts(google.protobuf.message.Message):
+    """Waits after which the request still launched work, taken away together."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    CAUSE_FIELD_NUMBER: builtins.int
+    COUNT_FIELD_NUMBER: builtins.int
+    TOTAL_MS_FIELD_NUMBER: builtins.int
+    REQUESTS_AFFECTED_FIELD_NUMBER: builtins.int
+    PER_REQUEST_MS_FIELD_NUMBER: builtins.int
+    RECOVERABLE_MS_FIELD_NUMBER: builtins.int
+    IDLE_AFTER_MS_FIELD_NUMBER: builtins.int
+    STARTS_MS_FIELD_NUMBER: builtins.int
+    cause: builtins.str
+    """As in WaitFacts; empty: the waits of all causes."""
+    count: builtins.int
+    """How many."""
+    total_ms: builtins.float
+    """Total in milliseconds."""
+    requests_affected: builtins.int
+    """Requests that hold some."""
+    per_request_ms: builtins.float
+    """Cost per affected request, milliseconds."""
+    recoverable_ms: builtins.float
+    """What an affected request would gain without any of them, by replay, milliseconds."""
+    idle_after_ms: builtins.float
+    """How long the device idles from the first of them to the end of the request, milliseconds."""
+    @property
+    def starts_ms(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]:
+        """Start of at most eight of them, the longest first, milliseconds from the window's start."""
+
+    def __init__(
+        self,
+        *,
+        cause: builtins.str = ...,
+        count: builtins.int = ...,
+        total_ms: builtins.float = ...,
+        requests_affected: builtins.int = ...,
+        per_request_ms: builtins.float = ...,
+        recoverable_ms: builtins.float = ...,
+        idle_after_ms: builtins.float = ...,
+        starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["cause", b"cause", "count", b"count", "idle_after_ms", b"idle_after_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "starts_ms", b"starts_ms", "total_ms", b"total_ms"]) -> None: ...
+
+global___JointWaitFacts = JointWaitFacts
 
 @typing.final
 class GapFacts(google.protobuf.message.Message):
@@ -1151,6 +1203,7 @@ class TraceSummary(google.protobuf.message.Message):
     LOADER_FIELD_NUMBER: builtins.int
     BREAKS_FIELD_NUMBER: builtins.int
     COLLECTIVE_FIELD_NUMBER: builtins.int
+    JOINT_WAITS_FIELD_NUMBER: builtins.int
     file: builtins.str
     """Name of the trace file, without its folder."""
     torch: builtins.str
@@ -1237,6 +1290,10 @@ class TraceSummary(google.protobuf.message.Message):
     def collective(self) -> global___CollectiveFacts:
         """Collectives on the device; absent where there were none."""
 
+    @property
+    def joint_waits(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___JointWaitFacts]:
+        """Waits inside requests, taken away together."""
+
     def __init__(
         self,
         *,
@@ -1264,8 +1321,9 @@ class TraceSummary(google.protobuf.message.Message):
         loader: global___LoaderFacts | None = ...,
         breaks: global___GraphBreakFacts | None = ...,
         collective: global___CollectiveFacts | None = ...,
+        joint_waits: collections.abc.Iterable[global___JointWaitFacts] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["breaks", b"breaks", "collective", b"collective", "device", b"device", "launch", b"launch", "loader", b"loader", "timeline", b"timeline", "window", b"window", "workload", b"workload"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["allocs", b"allocs", "breaks", b"breaks", "collective", b"collective", "compiles", b"compiles", "copies", b"copies", "cuda", b"cuda", "device", b"device", "events", b"events", "file", b"file", "gaps", b"gaps", "gc", b"gc", "kernels", b"kernels", "launch", b"launch", "loader", b"loader", "locks", b"locks", "ops", b"ops", "request_p50_ms", b"request_p50_ms", "requests", b"requests", "time", b"time", "timeline", b"timeline", "torch", b"torch", "waits", b"waits", "window", b"window", "workload", b"workload"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["allocs", b"allocs", "breaks", b"breaks", "collective", b"collective", "compiles", b"compiles", "copies", b"copies", "cuda", b"cuda", "device", b"device", "events", b"events", "file", b"file", "gaps", b"gaps", "gc", b"gc", "joint_waits", b"joint_waits", "kernels", b"kernels", "launch", b"launch", "loader", b"loader", "locks", b"locks", "ops", b"ops", "request_p50_ms", b"request_p50_ms", "requests", b"requests", "time", b"time", "timeline", b"timeline", "torch", b"torch", "waits", b"waits", "window", b"window", "workload", b"workload"]) -> None: ...
 
 global___TraceSummary = TraceSummary

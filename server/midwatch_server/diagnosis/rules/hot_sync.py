@@ -2,7 +2,8 @@
 
 From a window: a wait of `WaitFacts` after which the request still launched work. Waits that only hand over the result
 (``handover``) are none. What one costs is the wait itself; what it would gain is the replay's word, so that a wait in a
-device-bound or launch-bound request, which moves elsewhere when it is removed, claims nothing.
+device-bound or launch-bound request, which moves elsewhere when it is removed, claims nothing. Waits that gain little
+each, because the next one takes the place of the one removed, are a finding together: see `jointly`.
 
 From a spike: samples that found the thread inside a call that reads from the device. What the device did meanwhile is
 not known then, so the gain is an upper bound, and a wait after which nothing else was seen may be the hand-over.
@@ -24,6 +25,7 @@ from midwatch_server.diagnosis.activity import SYNCS, Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
+from midwatch_server.diagnosis.rules.jointly import inside, joint_finding, told_jointly
 from midwatch_server.diagnosis.words import method, ms, place, plural, size
 from midwatch_server.diagnosis.worth import NOTE_SHARE
 
@@ -80,11 +82,14 @@ class HotSync:
     kind = Kind.HOT_SYNC
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
-        """Yield one finding a waiting site."""
+        """Yield one finding a waiting site, and one of all where they gain more together."""
         if evidence.summary is not None:
             for wait in evidence.summary.waits:
                 if wait.count > wait.handover:
                     yield _from_window(evidence, wait)
+            joint = told_jointly(evidence)
+            if joint is not None:
+                yield joint_finding(evidence, joint)
         if evidence.account is not None:
             for claim in evidence.account.places:
                 if claim.seen_as is Activity.SYNC:
@@ -141,7 +146,13 @@ def _window_evidence(evidence: Evidence, wait: WaitFacts, gain: float, wall: flo
         return
     if wait.device_busy_ms:
         yield f"The device worked for {ms(wait.device_busy_ms)} of the {ms(wait.total_ms)}"
-    if gain < NOTE_SHARE * wall:
+    together = told_jointly(evidence)
+    if gain < NOTE_SHARE * wall and together is not None and inside(wait) and together.cause in {"", wait.cause}:
+        yield (
+            f"Replayed without this wait alone, the {evidence.noun} gains {ms(gain)}: another takes its place; "
+            f"it gains {ms(evidence.untraced(together.recoverable_ms))} together with the others"
+        )
+    elif gain < NOTE_SHARE * wall:
         yield (
             f"Replayed without the wait, the {evidence.noun} gains {ms(gain)} of {ms(wall)}: "
             "the time would pass elsewhere, so this is not the cause"

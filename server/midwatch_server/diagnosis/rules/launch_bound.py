@@ -7,6 +7,11 @@ replay with the launches of each run issued at once, as a CUDA graph does; waits
 device also idles between small kernels where a wait has just emptied its queue: what the removal of such waits would
 gain is theirs, and taken off here, since without the wait the same launches would hide behind the work before it.
 
+What is predicted assumes that launching costs nothing but one call of about 10 us a run (see the agent's `Gains`), and
+leaves kernels, their types and the time between them on the device as they are. It is what capture gives; fusion, which
+also makes the kernels fewer, may give more. The candidate says whether capture is possible as the service stands: what
+the agent's trace shows against it is in `HAZARDS`, by name.
+
 Sources: a launch costs the host 4 to 10 us and an eager PyTorch operator 10 to 30 us, so kernels under 10 us cannot
 hide it (PyTorch's blog on CUDA graphs; HolisticTraceAnalysis calls kernels under 10 us short). A profiler with stacks
 makes that up to 100 us. 20 launches are where the cost reaches a tenth of a millisecond.
@@ -21,8 +26,8 @@ from midwatch.model.trace import TraceSummary
 
 from midwatch_server.diagnosis.build import window_finding
 from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.rules.jointly import claimed_by_waits, inside
 from midwatch_server.diagnosis.words import count, ms, percent, place, plural
-from midwatch_server.diagnosis.worth import floor_ms
 
 MIN_LAUNCHES = 20
 MIN_SMALL_SHARE = 0.5
@@ -31,12 +36,18 @@ MAX_IDLE_PER_LAUNCH_MS = 0.2
 
 HAZARDS = {
     "sync": "the host waits for the device between the launches",
-    "allocation": "memory is taken from the driver, or given back, on the way",
+    "tensor_control_flow": "control flow depends on the value of a tensor",
+    "tensor_shapes": "the size of a result depends on the values of a tensor (nonzero, masked_select, unique)",
+    "print_or_log": "something is printed or logged between the launches, which a replay would not do again",
+    "allocation": "memory is taken from the driver between the launches (cudaMalloc)",
+    "empty_cache": "memory is given back to the driver between the launches (cudaFree, as empty_cache() does)",
+    "warm_up": "the first requests of the window still load code or take memory: warm up before capture",
     "changing_sequence": "the launches are not the same each time",
     "changing_shapes": "shapes change",
     "side_streams": "work runs on several streams",
-    "collectives": "there are collectives among the kernels",
+    "collectives": "there are collectives (NCCL) among the kernels",
     "graphs_already": "CUDA graphs are in use already",
+    "grads_to_none": "gradients are set to None by zero_grad(): a replay would go on writing to the old ones",
 }
 """What speaks against capturing a request, by the name that the facts give it."""
 
@@ -78,7 +89,7 @@ class LaunchBound:
         if idle > MAX_IDLE_PER_LAUNCH_MS * launch.per_request:
             return
         gain = min(evidence.untraced(launch.recoverable_ms), wall * (1 - evidence.busy_share()))
-        claimed = min(_claimed_by_waits(evidence, summary), gain)
+        claimed = min(claimed_by_waits(evidence), gain)
         candidate = graph_candidate(evidence, summary)
         whole = evidence.usual_count
         yield window_finding(
@@ -102,12 +113,6 @@ class LaunchBound:
             advice=(GRAPH, FUSE) if candidate.suitable else (FUSE, BATCH),
             graph_candidate=candidate,
         )
-
-
-def _claimed_by_waits(evidence: Evidence, summary: TraceSummary) -> float:
-    """Return what the removal of the waits that are findings of their own would gain, in untraced milliseconds."""
-    gains = (evidence.untraced(wait.recoverable_ms) for wait in summary.waits if wait.count > wait.handover)
-    return sum(gain for gain in gains if gain >= floor_ms(evidence.wall_ms()))
 
 
 def _evidence(
@@ -137,9 +142,10 @@ def graph_candidate(evidence: Evidence, summary: TraceSummary) -> GraphCandidate
     gain = evidence.untraced(launch.recoverable_ms)
     predicted = evidence.untraced(launch.replayed_ms) or max(wall - gain, 0.0)
     reasons = [_hazard(evidence, summary, name) for name in launch.hazards]
-    if "changing_sequence" not in launch.hazards and not launch.stable_sequence:
+    told = {"one_request", "changing_sequence"}.intersection(launch.hazards)
+    if not told and not launch.stable_sequence:
         reasons.append(_hazard(evidence, summary, "changing_sequence"))
-    elif "changing_shapes" not in launch.hazards and not launch.stable_shapes:
+    elif not told and "changing_shapes" not in launch.hazards and not launch.stable_shapes:
         reasons.append("shapes change, or were not recorded")
     if reasons:
         return GraphCandidate(False, "; ".join(reasons), predicted, launch.hazards)
@@ -150,7 +156,7 @@ def _hazard(evidence: Evidence, summary: TraceSummary, name: str) -> str:
     if name == "one_request":
         return f"one {evidence.noun} does not show whether launches and shapes stay the same"
     if name == "sync":
-        inside = [wait.site for wait in summary.waits if wait.count > wait.handover and wait.site is not None]
-        at = " in " + " and ".join(dict.fromkeys(place(site) for site in inside[:3])) if inside else ""
+        sites = [wait.site for wait in summary.waits if inside(wait) > 0 and wait.site is not None]
+        at = " in " + " and ".join(dict.fromkeys(place(site) for site in sites[:3])) if sites else ""
         return HAZARDS[name] + at
     return HAZARDS.get(name, name)
