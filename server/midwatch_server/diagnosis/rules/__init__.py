@@ -4,6 +4,7 @@ from midwatch_server.diagnosis.rules.alloc_thrash import AllocThrash
 from midwatch_server.diagnosis.rules.base import Rule
 from midwatch_server.diagnosis.rules.first_call import FirstCall
 from midwatch_server.diagnosis.rules.gc_pause import GcPause
+from midwatch_server.diagnosis.rules.held import Held
 from midwatch_server.diagnosis.rules.host_gap import HostGap
 from midwatch_server.diagnosis.rules.hot_sync import HotSync
 from midwatch_server.diagnosis.rules.kernel_bound import KernelBound
@@ -16,6 +17,7 @@ __all__ = [
     "AllocThrash",
     "FirstCall",
     "GcPause",
+    "Held",
     "HostGap",
     "HotSync",
     "KernelBound",
