@@ -130,8 +130,9 @@ def _may_hold(sample: StackSample, *, has_device: bool) -> bool:
 
 
 def _site(sample: StackSample) -> Site | None:
-    site = frame_site(sample.frames, "sample")
-    return replace(site, exact=False) if site else None
+    """Return the function at work: its line is where it stood at one moment, and is not claimed."""
+    site = frame_site(sample.frames, "")
+    return replace(site, exact=False, line=0) if site else None
 
 
 def _where(sample: StackSample) -> str:
