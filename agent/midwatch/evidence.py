@@ -20,7 +20,7 @@ from midwatch.model.tracks import ThreadName, Tracks
 from midwatch.requests.ledger import Ledger
 from midwatch.requests.records import Recorder
 from midwatch.requests.tracker import Mark, Tracker
-from midwatch.requests.units import Unit
+from midwatch.requests.units import Unit, worked_for
 from midwatch.sensors.cuda import initialised
 from midwatch.watch.sampler import WindowSampler, WindowSamples
 from midwatch.watch.threads import everyone
@@ -85,7 +85,7 @@ class Evidence:
         """Return ``spike`` with its evidence."""
         start_ns, end_ns = mark.start_ns, mark.end_ns or self._clock.perf_ns()
         seen = self._watch.evidence(mark, end_ns)
-        units = _last(self._units(start_ns, end_ns), _MAX_UNITS, "units_of_one_request")
+        units = _last(worked_for(mark, self._units(start_ns, end_ns)), _MAX_UNITS, "units_of_one_request")
         return replace(
             spike,
             samples=seen.samples,

@@ -31,11 +31,15 @@ _modules = sys.modules
 class Route:
     """A route's name, and how long its requests may take; ``limit_ns`` is 0 while it has no deadline."""
 
-    __slots__ = ("limit_ns", "name")
+    __slots__ = ("asked", "carried", "limit_ns", "name")
 
     def __init__(self, name: str, limit_ns: int = 0) -> None:
         self.name = name
         self.limit_ns = limit_ns
+        self.asked = 0
+        """Requests without a unit of their own, counted no further than `Units.explain` needs."""
+        self.carried = 0.0
+        """The share of these in which a unit of no request's own ran from its begin to its end."""
 
 
 class Here(threading.local):

@@ -6,7 +6,7 @@ import itertools
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from midwatch.clock import Clock
@@ -20,6 +20,8 @@ from midwatch.requests.workload import describe
 _MAX_FINISHED = 16_384
 _MANY = 20
 _LONG_NS = 5_000_000_000
+_CARRIED = 0.5
+_ROUTE_MEMORY = 100
 _SCRIPTED = frozenset({"RecursiveScriptModule", "TopLevelTracedModule"})
 
 
@@ -105,12 +107,27 @@ class Units:
         return units
 
     def explain(self, mark: Mark, ring: Ring) -> None:
-        """Give a request without a unit in its own context the workload of the last one that it overlapped."""
+        """Give a request without a unit in its own context the workload of the last one that it waited for.
+
+        Nothing tells whom a batcher's unit serves. A request that waits for one holds it whole, and so do all of its
+        route; where most of a route end without, one that happens to be slow holds a stranger's.
+        """
         if mark.workload is not None:
             return
-        unit = ring.latest(Unit, mark.start_ns, mark.end_ns)
-        if unit is not None:
+        unit = self._inside(mark, ring)
+        route = mark.route
+        route.asked = min(route.asked + 1, _ROUTE_MEMORY)
+        route.carried += ((unit is not None) - route.carried) / route.asked
+        if unit is not None and waits_for_units(mark):
             mark.workload = unit.workload
+
+    def _inside(self, mark: Mark, ring: Ring) -> Unit | None:
+        """Return the last unit of no request's own that began and ended while this one ran."""
+        unit = ring.latest(Unit, mark.start_ns, mark.end_ns)
+        if unit is None or _serves(unit, mark):
+            return unit
+        units = ring.overlapping(Unit, mark.start_ns, mark.end_ns)
+        return next((unit for unit in reversed(units) if _serves(unit, mark)), None)
 
     def _begin(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unit:
         tracker, here = self._tracker, self._here
@@ -150,6 +167,21 @@ class Units:
             self._first_ns = self._first_ns or now_ns
             self.as_requests = self._begun >= _MANY and now_ns - self._first_ns >= _LONG_NS
         return self.as_requests
+
+
+def waits_for_units(mark: Mark) -> bool:
+    """Whether requests of this route wait for units that run in no request's context, as a batcher's do."""
+    return mark.route.carried >= _CARRIED
+
+
+def worked_for(mark: Mark, units: Iterable[Unit]) -> list[Unit]:
+    """Return those of ``units`` that ran in the context of a request, or that it waited for."""
+    waits = waits_for_units(mark)
+    return [unit for unit in units if unit.owner is mark or (waits and unit.owner is None)]
+
+
+def _serves(unit: Unit, mark: Mark) -> bool:
+    return unit.owner is None and mark.start_ns <= unit.start_ns and unit.end_ns <= mark.end_ns
 
 
 def name_of(module: Any) -> str:

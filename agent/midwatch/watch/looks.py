@@ -143,19 +143,27 @@ class _Seen(NamedTuple):
 
 
 def _condense(all_seen: list[_Seen], limit: int) -> list[_Seen]:
-    """Return at most ``limit``: looks at one unchanged stack become one, then the lightest are left out."""
+    """Return at most ``limit``: looks at one unchanged stack become two, then the lightest are left out.
+
+    Two, since one look alone says who was where at its end, and not for how long.
+    """
     if len(all_seen) <= limit:
         return all_seen
     by_thread = sorted(all_seen, key=lambda seen: (seen.look.ident, seen.look.at_ns))
     merged = [
         _merge(list(group)) for _, group in groupby(by_thread, key=lambda seen: (seen.look.ident, seen.look.stack))
     ]
-    heaviest = sorted(merged, key=lambda seen: seen.weight_ns, reverse=True)
+    merged.sort(key=lambda some: sum(seen.weight_ns for seen in some), reverse=True)
+    heaviest = [seen for some in merged for seen in some]
     if len(heaviest) > limit:
         drops.drop("samples_of_one_request", len(heaviest) - limit)
     return heaviest[:limit]
 
 
-def _merge(group: list[_Seen]) -> _Seen:
-    weight_ns, late_ns = sum(seen.weight_ns for seen in group), max(seen.late_ns for seen in group)
-    return group[-1]._replace(weight_ns=weight_ns, late_ns=late_ns)
+def _merge(group: list[_Seen]) -> list[_Seen]:
+    """Return the first look, and the others as one."""
+    first, *others = group
+    if not others:
+        return group
+    weight_ns, late_ns = sum(seen.weight_ns for seen in others), max(seen.late_ns for seen in others)
+    return [first, others[-1]._replace(weight_ns=weight_ns, late_ns=late_ns)]

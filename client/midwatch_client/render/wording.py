@@ -140,10 +140,11 @@ def costs(finding: Finding, report: Report) -> str:
     text = f"{ms(finding.per_request_ms)} per {name}{share}"
     if report.summary is None or report.spike is not None or name == "window":
         return text
-    whole = max(report.summary.window.requests, finding.requests_affected)
+    whole = max(Evidence(summary=report.summary).count_of(finding.route), finding.requests_affected)
+    of = f" of {finding.route}" if finding.route else ""
     if finding.requests_affected < whole:
-        return f"{ms(finding.per_request_ms)} per affected {name}{share}, {finding.requests_affected} of {whole}"
-    return f"{text}, all {whole} of them" if whole > 1 else text
+        return f"{ms(finding.per_request_ms)} per affected {name}{share}, {finding.requests_affected} of {whole}{of}"
+    return f"{text}, all {whole}{of or ' of them'}" if whole > 1 else text
 
 
 def gains(finding: Finding, report: Report) -> str:

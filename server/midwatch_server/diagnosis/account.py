@@ -3,6 +3,9 @@
 Exact witnesses come first: collections, compilations, waits for a known lock. What they leave goes to the places where
 the samples found the request's own thread at work, and what these leave, while it only waits, to the places where they
 found the thread of its units. A request without a unit waits for none.
+
+One look says where a thread was at its end. A place is given the time that two looks in a row enclose, and of the time
+before the first of them no more than that; what is left is `Account.doubtful`.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from midwatch.model.samples import CompileEvent, GcPause, LockWait, StackSample
 from midwatch.model.site import Frame, Site
 from midwatch.model.spike import Baseline, Spike
 
-from midwatch_server.diagnosis.activity import Activity, activity
+from midwatch_server.diagnosis.activity import Activity, activity, returns_at_once
 from midwatch_server.diagnosis.spans import Span, clip, subtract, total_ms
 
 
@@ -54,13 +57,15 @@ class Account:
     compilations: tuple[Claim, ...] = ()
     waits: tuple[Claim, ...] = ()
     places: tuple[Claim, ...] = ()
+    doubtful: tuple[Claim, ...] = ()
+    """At most one: time at whose end alone the threads were seen, so that no place can be given it."""
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """All claims, the largest first."""
         return tuple(
             sorted(
-                (*self.collections, *self.compilations, *self.waits, *self.places),
+                (*self.collections, *self.compilations, *self.waits, *self.places, *self.doubtful),
                 key=lambda claim: -claim.ms,
             )
         )
@@ -90,10 +95,14 @@ def account(spike: Spike, usual: Baseline) -> Account:
     compilations = ledger.divide(_compilations(spike))
     waits = ledger.divide(_waits(spike))
     ledger.also_saw(watched)
+    before = _before(spike)
     places = tuple(
-        claim for seen in (own, units) for claim in ledger.divide(_places(seen, has_device=spike.has_device))
+        claim for seen in (own, units) for claim in ledger.divide(_places(seen, before, has_device=spike.has_device))
     )
-    return Account(duration_ms, usual_ms, overrun_ms, total_ms(watched), collections, compilations, waits, places)
+    doubtful = ledger.divide(_doubtful(samples))
+    return Account(
+        duration_ms, usual_ms, overrun_ms, total_ms(watched), collections, compilations, waits, places, doubtful
+    )
 
 
 class _Ledger:
@@ -185,16 +194,55 @@ def _working(spike: Spike) -> list[StackSample]:
     ]
 
 
-def _places(samples: list[StackSample], *, has_device: bool) -> dict[Hashable, tuple[Claim, list[Span]]]:
+Before = Mapping[tuple[int, int], StackSample]
+"""By thread and time of a look: the look at that thread before it."""
+
+
+def _before(spike: Spike) -> Before:
+    before: dict[tuple[int, int], StackSample] = {}
+    last: dict[int, StackSample] = {}
+    for sample in sorted(spike.samples, key=lambda sample: sample.unix_ns):
+        if sample.thread_id in last:
+            before[sample.thread_id, sample.unix_ns] = last[sample.thread_id]
+        last[sample.thread_id] = sample
+    return before
+
+
+def _places(
+    samples: list[StackSample], before: Before, *, has_device: bool
+) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    def place_of(sample: StackSample) -> Hashable:
+        return sample.thread_id, activity(sample.frames, has_device=has_device), _function(sample.frames)
+
     groups: dict[Hashable, list[StackSample]] = defaultdict(list)
     for sample in samples:
-        shown = activity(sample.frames, has_device=has_device)
-        groups[sample.thread_id, shown, _function(sample.frames)].append(sample)
+        if not returns_at_once(sample.frames):
+            groups[place_of(sample)].append(sample)
     last_of = {sample.thread_id: sample for sample in sorted(samples, key=lambda sample: sample.unix_ns)}
-    return {
-        key: (_place(group, last_of, has_device=has_device), [(s.unix_ns - s.weight_ns, s.unix_ns) for s in group])
-        for key, group in groups.items()
-    }
+    found: dict[Hashable, tuple[Claim, list[Span]]] = {}
+    for key, group in groups.items():
+        earlier = [before.get((sample.thread_id, sample.unix_ns)) for sample in group]
+        enclosed = [previous is not None and place_of(previous) == key for previous in earlier]
+        spans = _witnessed(group, enclosed)
+        found[key] = _place(group, last_of, has_device=has_device), spans
+    return found
+
+
+def _witnessed(group: list[StackSample], enclosed: list[bool]) -> list[Span]:
+    """Return the time that two looks in a row enclose, and before the first of them at most as long again."""
+    known_ns = sum(sample.weight_ns for sample, both in zip(group, enclosed, strict=True) if both)
+    spans = []
+    for sample, both in zip(group, enclosed, strict=True):
+        weight_ns = sample.weight_ns if both else min(sample.weight_ns, known_ns)
+        spans.append((sample.unix_ns - weight_ns, sample.unix_ns))
+    return spans
+
+
+def _doubtful(samples: list[StackSample]) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    if not samples:
+        return {}
+    spans = [(sample.unix_ns - sample.weight_ns, sample.unix_ns) for sample in samples]
+    return {"doubtful": (Claim(0.0, 0.0, samples=tuple(samples)), spans)}
 
 
 def _place(group: list[StackSample], last_of: Mapping[int, StackSample], *, has_device: bool) -> Claim:

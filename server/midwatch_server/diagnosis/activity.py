@@ -35,6 +35,13 @@ OPERATORS = frozenset(
 """The model's own work, as far as a name can tell."""
 
 
+NON_BLOCKING = frozenset(
+    {"call_soon", "call_soon_threadsafe", "cancel", "notify", "notify_all", "put_nowait", "release", "set",
+     "set_exception", "set_result"}
+)  # fmt: skip
+"""Calls that return at once: a thread found in one for long waits for the interpreter, or is not scheduled."""
+
+
 WAITS_FOR_WORK = frozenset({"get", "put"})
 """A queue written in C leaves no frame of its own; ``dict.get`` is never caught in the act."""
 
@@ -73,6 +80,16 @@ def activity(frames: tuple[Frame, ...], *, has_device: bool) -> Activity:
     if package == "torch" or names[0] in OPERATORS:
         return Activity.OPERATORS
     return Activity.PYTHON
+
+
+def returns_at_once(frames: tuple[Frame, ...]) -> bool:
+    """Return whether the innermost frame calls, or is in, what takes no time of its own."""
+    if not frames:
+        return False
+    innermost = frames[0]
+    function = innermost.function.rpartition(".")[2]
+    in_loop = innermost.module.partition(".")[0] == "asyncio" and innermost.callee in BLOCKING
+    return in_loop or innermost.callee in NON_BLOCKING or function in NON_BLOCKING
 
 
 def _waits_for_device(frames: tuple[Frame, ...]) -> bool:

@@ -87,6 +87,12 @@ class Evidence:
             return 1, self.wall_ms()
         return self._estimated(some), self.untraced_wall(statistics.median(facts.wall_ms for facts in some))
 
+    def count_of(self, route: str) -> int:
+        """Return how many requests of the window are of ``route``, "" for all routes."""
+        if self.summary is None or not route:
+            return self.summary.window.requests if self.summary else 1
+        return self._estimated(tuple(facts for facts in self.summary.requests if facts.route == route))
+
     def _estimated(self, some: tuple[RequestFacts, ...]) -> int:
         """Return how many requests of the window ``some`` of the kept ones stand for."""
         if self.summary is None or not self.summary.requests:
@@ -157,13 +163,10 @@ class Evidence:
 
         ``route`` is the one that all of them are of, where several are served and it is known (`route_of`).
         """
-        whole = self.summary.window.requests if self.summary else 1
         if self.noun == "window":
             return "in this window"
-        of = ""
-        if self.summary is not None and route:
-            whole = self._estimated(tuple(facts for facts in self.summary.requests if facts.route == route))
-            of = f" of {route}"
+        whole = self.count_of(route)
+        of = f" of {route}" if route else ""
         if affected >= whole:
             return f"in every {self.noun}{of}" if whole > 1 else f"in the {self.noun}{of}"
         return f"in {affected} of {whole} {self.noun}s{of}"

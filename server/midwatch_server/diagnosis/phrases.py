@@ -16,6 +16,12 @@ def look_at(evidence: Evidence, starts_ms: tuple[float, ...]) -> str:
     return "; look at " + ", ".join(f"{start:.3f}" for start in inside) + " ms of the window"
 
 
+def occurrences(count: int, noun: str, affected: int) -> str:
+    """Say how often something occurs, and that several requests share one occurrence where these are more."""
+    shared = f" shared by {affected} requests" if affected > count else ""
+    return plural(count, noun) + shared
+
+
 def thread_of(claim: Claim) -> str:
     """Name the thread where it is not the request's own: ``, on thread batcher,``; else ""."""
     return f", on thread {claim.thread_name}," if claim.role == "unit" and claim.thread_name else ""

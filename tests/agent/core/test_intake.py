@@ -103,6 +103,7 @@ def test_what_a_spike_leaves_out_is_counted(warm):
         unit = Unit()
         unit.unit_id, unit.name, unit.requests, unit.workload = 1, "Model", 1, Workload()
         unit.thread_ident, unit.thread_id, unit.thread_name = 1, 1, ""
+        unit.owner = unit.mark = None
         unit.start_ns = warm.clock.perf_ns()
         warm.clock.advance(0.001)
         unit.end_ns = warm.clock.perf_ns()

@@ -13,7 +13,7 @@ import pytest
 import torch
 from midwatch.requests.ledger import Ledger
 from midwatch.requests.roots import Roots
-from midwatch.requests.units import Units
+from midwatch.requests.units import Unit, Units, worked_for
 from midwatch.testing import FakeClock
 
 
@@ -195,6 +195,40 @@ class TestUnits:
         assert tracker.unit_threads() == {unit.thread_ident}
         units.explain(marks[0], ledger.units)
         assert marks[0].workload.inputs == ("float32[3,4]@cpu",)
+
+    def test_a_slow_request_of_a_route_that_waits_for_no_unit_is_given_no_stranger_s(
+        self, clock, tracker, units, roots
+    ):
+        model, ledger = Ranker(), Ledger()
+        for _ in range(3):
+            brief = tracker.begin("views")
+            tracker.end(brief)
+            units.explain(brief, ledger.units)
+        slow, ranked = tracker.begin("views", bind=False), tracker.begin("rank", bind=False)
+        thread = threading.Thread(target=model, args=(torch.zeros(3, 4),))
+        thread.start()
+        thread.join()
+        tracker.end(slow)
+        tracker.end(ranked)
+        ledger.units.add(*units.drain())
+        units.explain(slow, ledger.units)
+        units.explain(ranked, ledger.units)
+        seen = ledger.units.overlapping(Unit, slow.start_ns, slow.end_ns)
+        assert (slow.workload, worked_for(slow, seen)) == (None, [])
+        assert (ranked.workload.batch, worked_for(ranked, seen)) == (3, seen)
+
+    def test_a_unit_of_another_request_s_own_explains_nothing(self, tracker, units, roots):
+        model, ledger = Ranker(), Ledger()
+        beside = tracker.begin("rank", bind=False)
+        owner = tracker.begin("rank")
+        model(torch.zeros(3, 4))
+        tracker.end(owner)
+        tracker.end(beside)
+        ledger.units.add(*units.drain())
+        units.explain(beside, ledger.units)
+        seen = ledger.units.overlapping(Unit, beside.start_ns, beside.end_ns)
+        assert (beside.workload, worked_for(beside, seen)) == (None, [])
+        assert worked_for(owner, seen) == seen
 
     def test_units_become_requests_where_nothing_marks_any(self, clock, tracker, units, roots):
         model = Ranker()

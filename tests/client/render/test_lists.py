@@ -7,9 +7,12 @@ import pytest
 from midwatch.model.capture import Capture
 from midwatch.model.finding import Diagnosis, Verdict
 from midwatch.model.incident import CaptureDetail, IncidentDetail, SpikeDetail
+from midwatch.model.site import Site
+from midwatch.model.trace import GapFacts, RequestFacts, TraceSummary, Window
 from midwatch_client.render import sources
 from midwatch_client.render.tables import incidents_table
-from midwatch_client.render.wording import ago
+from midwatch_client.render.wording import ago, costs
+from midwatch_server.diagnosis import Evidence, Report, diagnose
 from rich.console import Console
 
 S = 1_000_000_000
@@ -55,3 +58,19 @@ def test_a_spike_s_report_is_its_diagnosis(incident_report):
     report = sources.of_spike(SpikeDetail(incident_report.spike, Diagnosis(Verdict.INSUFFICIENT_DATA, reason="why")))
     assert report.diagnosis.reason == "why"
     assert report.spike is incident_report.spike
+
+
+def test_counts_of_one_finding_refer_to_the_same_requests():
+    """The title says ``in 2 of 4 requests of /rank``: what it costs must not count those of other routes too."""
+    requests = tuple(RequestFacts(route, 10.0 * i, 5.0) for i, route in enumerate(("/rank", "/views") * 4))
+    gap = GapFacts("python", 1, 4.0, 4.0, 2, 3.0, 3.0, site=Site("app.py", 1, "f", exact=True), starts_ms=(1.0,))
+    window = Window(0, 80.0, "ledger", 8, 0, ("host_ops", "python"))
+    summary = TraceSummary(window=window, requests=requests, gaps=(gap,), request_p50_ms=5.0)
+    diagnosis = diagnose(Evidence(summary=summary))
+    (finding,) = (*diagnosis.findings, *diagnosis.notes)
+    report = Report(diagnosis, summary)
+    assert "for 3.0 ms in 2 of 4 requests of /rank" in finding.title
+    assert costs(finding, report) == "3.0 ms per affected request (60 % of it), 2 of 4 of /rank"
+    assert finding.evidence[0] == "1 gap shared by 2 requests, 4.0 ms traced in all"
+    every = dataclasses.replace(finding, requests_affected=4)
+    assert costs(every, report) == "3.0 ms per request (60 % of it), all 4 of /rank"

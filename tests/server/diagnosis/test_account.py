@@ -1,5 +1,7 @@
 """Where the time of a spike went, each stretch claimed once."""
 
+import dataclasses
+
 import pytest
 from midwatch.model.requests import UnitRecord
 from midwatch.model.samples import GcPause, LockWait
@@ -71,6 +73,24 @@ def test_only_locks_of_the_request_s_own_threads_count(make):
     (claim,) = account(mine, mine.baseline).waits
     assert claim.ms == 200.0
     assert {lock.thread_id for lock in claim.locks} == {2}
+
+
+def test_before_the_first_look_a_place_is_given_no_more_than_two_looks_enclose(make):
+    rank, other = make.frame("rank"), make.frame("other")
+    looks = (make.sample(64, rank, weight_ms=64), make.sample(74, rank), make.sample(84, rank), make.sample(94, other))
+    spike = make.spike(94, samples=looks)
+    spent = account(spike, spike.baseline)
+    assert [(claim.site.function, claim.ms) for claim in spent.places] == [("rank", 40.0)]
+    assert [claim.ms for claim in spent.doubtful] == [54.0]
+
+
+def test_a_late_look_counts_where_the_one_before_it_found_the_same(make):
+    write = make.frame("log", 55, "write")
+    looks = (make.sample(50, write), dataclasses.replace(make.sample(350, write, weight_ms=300), late_ns=290 * make.MS))
+    spike = make.spike(360, samples=looks)
+    spent = account(spike, spike.baseline)
+    assert [claim.ms for claim in spent.places] == [310.0]
+    assert spent.doubtful == ()
 
 
 def test_without_a_known_baseline_the_whole_request_is_the_overrun(make):

@@ -149,16 +149,24 @@ def test_a_compilation_is_a_recompile_also_for_a_new_shape(make):
 
 
 def test_a_new_shape_without_a_compilation_is_a_first_call(make):
-    unit = UnitRecord(1, "Ranker", make.START + 20 * make.MS, 470 * make.MS, thread_id=1)
+    shape = Workload(("float32[8,3,224,224]@cuda:0",))
+    unit = UnitRecord(1, "Ranker", make.START + 20 * make.MS, 470 * make.MS, thread_id=1, workload=shape)
     spike = make.spike(500, samples=make.samples(100, 500, make.frame("forward", 7, "conv2d")), units=(unit,))
-    request = dataclasses.replace(spike.request, workload=Workload(("float32[8,3,224,224]@cuda:0",)))
+    request = dataclasses.replace(spike.request, workload=shape)
     spike = dataclasses.replace(spike, rule="new_shape", request=request)
     (finding,) = judge(spike).findings
     assert finding.kind is Kind.FIRST_CALL
     assert finding.title == "The first request with float32[8,3,224,224]@cuda:0 took 500 ms instead of 20.0 ms"
     assert finding.recoverable_ms == 470.0
-    waiting = dataclasses.replace(spike, units=(dataclasses.replace(unit, duration_ns=10 * make.MS),))
-    assert judge(waiting).findings == ()
+    assert finding.evidence[0] == "470 ms of it in Ranker with this shape"
+    others = (
+        dataclasses.replace(unit, duration_ns=10 * make.MS),
+        dataclasses.replace(unit, start_unix_ns=make.START - 5 * make.MS),
+        dataclasses.replace(unit, duration_ns=490 * make.MS),
+        dataclasses.replace(unit, workload=Workload(("float32[2,64]@cpu",))),
+    )
+    for other in others:
+        assert judge(dataclasses.replace(spike, units=(other,))).findings == ()
 
 
 def test_a_cause_that_covers_less_than_half_says_so_in_its_title(make):
@@ -201,3 +209,54 @@ def test_time_before_the_first_sample_does_not_count_against_the_line(make):
     assert finding.share_of_overrun == 1.0
     assert finding.recoverable_ms == 30.0
     assert "100 % of the 30.0 ms that were watched; the request overran by 110 ms" in finding.evidence[-1]
+
+
+SOCKET_SEND = ("_SelectorSocketTransport.write", 1057, "send", "asyncio.selector_events")
+
+
+def late(sample, late_ms, make):
+    return dataclasses.replace(sample, late_ns=late_ms * make.MS)
+
+
+def test_one_late_look_at_a_call_that_returns_at_once_is_a_note_without_a_line(make):
+    """The thread waited for the interpreter, or for a core: the send did not take that long."""
+    loop = make.frame("reply", 30, "write")
+    own = late(make.sample(198, make.frame(*SOCKET_SEND), loop, weight_ms=98), 90, make)
+    beside = make.sample(198, make.frame("load", 8, "loads", "app.load"), role="other", thread=3, name="loader")
+    diagnosis = judge(make.spike(210, is_async=True, samples=(own, late(beside, 90, make))))
+    assert diagnosis.findings == ()
+    (note,) = diagnosis.notes
+    assert note.title == "The interpreter was held, or the process was not scheduled, for 98.0 ms"
+    assert (note.kind, note.site, note.confidence) == (Kind.HOST_GAP, None, 0.2)
+    assert note.evidence[:2] == (
+        "Midwatch's own thread came 90.0 ms late to look",
+        (
+            "At work when it came: the request's own thread in reply (app/ranker.py:30); "
+            "thread loader in load (app/load.py:8)"
+        ),
+    )
+
+
+def test_the_only_thread_at_work_after_a_late_look_is_named_and_its_line_not_claimed(make):
+    own = late(make.sample(450, make.frame("parse", 12, "loads"), weight_ms=400), 390, make)
+    idle = make.sample(450, make.frame("wait", module="threading"), role="other", thread=3)
+    (finding,) = judge(make.spike(500, samples=(own, idle))).findings
+    assert finding.title.endswith(
+        "for 400 ms; only the request's own thread was at work at the end, in `loads()` of parse (app/ranker.py)"
+    )
+    site = finding.site
+    assert (site.function, site.line, site.exact, finding.confidence) == ("parse", 0, False, 0.5)
+
+
+@pytest.mark.parametrize(("callee", "function"), [("call_soon_threadsafe", None), ("tokens", "_run")])
+def test_a_single_look_claims_no_duration(make, callee, function):
+    unit = UnitRecord(1, "Ranker", make.START, 10 * make.MS, thread_id=2)
+    look = make.sample(65, make.frame("_run", 55, callee), weight_ms=65, role="unit", thread=2, name="batcher")
+    diagnosis = judge(make.spike(70, is_async=True, samples=(look,), units=(unit,)))
+    assert diagnosis.findings == ()
+    (note,) = diagnosis.notes
+    assert note.title == (
+        "Where 65.0 ms went is not known: single looks at the end found thread batcher in _run (app/ranker.py:55)"
+    )
+    assert (note.site.function if note.site else None) == function
+    assert not (note.site and (note.site.exact or note.site.line))

@@ -7,6 +7,7 @@ from midwatch_server.diagnosis.rules.data_stall import DataStall
 from midwatch_server.diagnosis.rules.first_call import FirstCall
 from midwatch_server.diagnosis.rules.gc_pause import GcPause
 from midwatch_server.diagnosis.rules.graph_break import GraphBreak
+from midwatch_server.diagnosis.rules.held import Held
 from midwatch_server.diagnosis.rules.host_gap import HostGap
 from midwatch_server.diagnosis.rules.hot_sync import HotSync
 from midwatch_server.diagnosis.rules.kernel_bound import KernelBound
@@ -22,6 +23,7 @@ __all__ = [
     "FirstCall",
     "GcPause",
     "GraphBreak",
+    "Held",
     "HostGap",
     "HotSync",
     "KernelBound",

@@ -23,7 +23,7 @@ from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
+from midwatch_server.diagnosis.phrases import explains, look_at, occurrences, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
 SHORT_MS = 2.0
@@ -122,7 +122,7 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
         affected=facts.requests_affected,
         confidence=CAUSE if facts.explicit or facts.max_ms >= SHORT_MS else RUNNING_COST,
         evidence=(
-            f"{plural(facts.count, 'collection')} of generation {facts.generation}",
+            f"Generation {facts.generation}: {occurrences(facts.count, 'collection', facts.requests_affected)}",
             f"{ms(facts.total_ms)} traced in all, the longest {ms(facts.max_ms)}{look_at(evidence, facts.starts_ms)}",
         ),
         advice=_advice(facts.generation, explicit=facts.explicit),

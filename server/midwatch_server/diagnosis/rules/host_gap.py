@@ -31,7 +31,7 @@ from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import Activity
 from midwatch_server.diagnosis.build import spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, look_at, seen_in, thread_of
+from midwatch_server.diagnosis.phrases import explains, look_at, occurrences, seen_in, thread_of
 from midwatch_server.diagnosis.words import call, ms, percent, place, plural
 from midwatch_server.diagnosis.worth import is_worth_telling
 
@@ -175,7 +175,7 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
         affected=gap.requests_affected,
         confidence=_confidence(gap),
         evidence=(
-            f"{plural(gap.count, 'gap')}, {ms(gap.total_ms)} traced in all",
+            f"{occurrences(gap.count, 'gap', gap.requests_affected)}, {ms(gap.total_ms)} traced in all",
             f"The longest takes {ms(gap.max_ms)}{look_at(evidence, gap.starts_ms)}",
         ),
         advice={"python": PYTHON, "blocked": BLOCKED, "ops": OPERATORS}.get(gap.host, UNKNOWN),
