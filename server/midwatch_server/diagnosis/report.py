@@ -136,11 +136,10 @@ def _spike(report: Report) -> dict[str, Any] | None:
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
-    seen_as = (
-        claim.seen_as.value if claim.seen_as else "gc" if claim.pauses else "compile" if claim.compiles else "lock"
-    )
+    witnesses = (("gc", claim.pauses), ("compile", claim.compiles), ("lock", claim.locks))
+    witness = next((what for what, seen in witnesses if seen), "unknown")
     return {
-        "what": seen_as,
+        "what": claim.seen_as.value if claim.seen_as else witness,
         "ms": round(claim.ms, 4),
         "share_of_overrun": round(claim.share, 4),
         "thread": claim.thread_name,

@@ -173,6 +173,12 @@ def spike_reason(account: Account, findings: Sequence[Finding]) -> str:
             f"{over}; {ms(operators[0].ms)} of it passed inside the model's operators in {place(operators[0].site)}: "
             "why they were slower is not known, a window would show it."
         )
+    doubtful = sum(claim.share for claim in account.doubtful)
+    if doubtful >= COVERED:
+        return (
+            f"{over}; for {percent(doubtful)} of that no two looks in a row found a thread at one place, so what held "
+            "it up is not known: the notes say what was seen."
+        )
     if not account.claims:
         return f"{over}; where that passed is not known: no sample found its threads in the service's own code."
     return f"{over}; nothing that was seen explains a quarter of it."

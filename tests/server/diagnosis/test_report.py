@@ -102,3 +102,9 @@ def test_the_time_of_a_service_without_a_device_is_told(make):
     (idle,) = document(full_report(make))["window"]["time"]
     assert (idle["what"], idle["share"], idle["samples"], idle["thread"]) == ("idle", 0.4, 12, "batcher")
     assert idle["site"]["line"] == 62
+
+
+def test_time_that_single_looks_do_not_tell_of_is_unknown(make):
+    spike = make.spike(500, samples=(make.sample(400, make.frame("rank"), weight_ms=400),))
+    (part,) = document(Report(diagnose(Evidence(spike=spike)), spike=spike))["spike"]["time"]
+    assert (part["what"], part["ms"], part["site"]) == ("unknown", 400.0, None)

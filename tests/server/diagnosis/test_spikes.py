@@ -228,6 +228,7 @@ def test_one_late_look_at_a_call_that_returns_at_once_is_a_note_without_a_line(m
     (note,) = diagnosis.notes
     assert note.title == "The interpreter was held, or the process was not scheduled, for 98.0 ms"
     assert (note.kind, note.site, note.confidence) == (Kind.HOST_GAP, None, 0.2)
+    assert "no two looks in a row found a thread at one place" in diagnosis.reason
     assert note.evidence[:2] == (
         "Midwatch's own thread came 90.0 ms late to look",
         (
