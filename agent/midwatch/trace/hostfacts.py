@@ -138,7 +138,10 @@ def op_facts(scene: Scene) -> tuple[OpFacts, ...]:
             texts = [shape_text(*scene.trace.shapes[s]) for s in shapes[np.argsort(-times, kind="stable")][:3].tolist()]
             facts.append(
                 OpFacts(
-                    scene.trace.names[number], int(counts[number]), totals[number] / 1e6, tuple(t for t in texts if t)
+                    scene.trace.names[number],
+                    int(counts[number]),
+                    float(totals[number]) / 1e6,
+                    tuple(t for t in texts if t),
                 )
             )
     return tuple(facts)

@@ -71,7 +71,7 @@ def _row(view: AgentView, now_unix_ns: int) -> tuple[str, ...]:
         counts = (str(status.requests), str(status.spikes), str(status.windows))
         state = status.state if view.connected else "gone"
         engine = status.engine
-        off = "; ".join(complaints(status))
+        off = "; ".join(line.rstrip(".") for line in complaints(status))
     heard = f"{max(0.0, (now_unix_ns - view.last_seen_unix_ns) / 1e9):.0f} s ago"
     return (resource.service, resource.host, str(resource.pid), state, *counts, engine, resource.torch, heard, off)
 
