@@ -1,5 +1,6 @@
 import os
 import sys
+import threading
 import warnings
 
 import pytest
@@ -58,3 +59,13 @@ def test_a_child_that_is_forked_meanwhile_has_the_interval_of_before():
         os.close(writer)
         assert sys.getswitchinterval() == pytest.approx(EAGER_S, abs=1e-6)
     assert said == b"put back"
+
+
+@pytest.mark.parametrize(("threads", "interval_s"), [(0, 0.0005), (60, 0.001), (400, 0.005)])
+def test_the_more_threads_may_ask_the_less_often_they_do(stage, threads, interval_s):
+    sys.setswitchinterval(0.005)
+    for _ in range(threads - len(threading.enumerate())):
+        stage.start(stage.done.wait)
+    with eager_switching():
+        assert sys.getswitchinterval() == pytest.approx(interval_s, rel=0.2)
+    assert sys.getswitchinterval() == pytest.approx(0.005)
