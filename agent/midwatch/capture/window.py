@@ -34,6 +34,9 @@ SHORTEST_DEVICE_S = 0.06
 """Tearing down a session closed at once has hung services; sessions of this length never did."""
 GRAPH_WAIT_S = 5.0
 _BLOCK_BYTES = 4096
+MOST_THREADS = 512
+"""Threads of Python beyond which no window opens. Where a thousand work, one that holds the GIL for a second makes all
+others ask for it in turn, and such a service may not recover."""
 _FAILURES = 3
 """Windows that fail in a row before the engine is given up for this process."""
 
@@ -113,6 +116,7 @@ class WindowEngine(ABC):
         session.install()
         graphs.install()
         self._refuse(self._too_soon())
+        self._refuse(_too_many_threads())
         torch = loaded_torch()
         mode = mode_for(torch, deep=deep)
         self._refuse("a CUDA graph is being captured" if self._must_be_quiet(mode) and graphs.graphs.capturing else "")
@@ -258,3 +262,8 @@ def _size_of(path: str) -> int:
         except OSError as error:
             raise unwritten(folder, error) from error
         raise EngineError("the profiler wrote no trace") from None
+
+
+def _too_many_threads() -> str:
+    count = len(getattr(threading, "_active", ()))
+    return f"{count} threads run Python here, and a window would hold all of them up" if count > MOST_THREADS else ""

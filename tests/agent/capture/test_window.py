@@ -154,6 +154,15 @@ def test_windows_keep_their_distance_from_each_other_and_from_the_users_sessions
         engine.open()
 
 
+def test_no_window_opens_where_more_threads_run_python_than_it_may_hold_up(world, engine, monkeypatch, tmp_path):
+    monkeypatch.setattr(window, "MOST_THREADS", threading.active_count() - 1)
+    with pytest.raises(EngineRefused, match=r"\d threads run Python here"):
+        engine.open()
+    monkeypatch.setattr(window, "MOST_THREADS", threading.active_count() + 1)
+    engine.open()
+    engine.close(str(tmp_path / "trace.json"))
+
+
 @pytest.mark.parametrize("call", ["prepare", "enable"])
 def test_a_window_that_cannot_be_opened_puts_the_engine_out_of_use(world, engine, call):
     world.profiler.raises = call
