@@ -70,17 +70,30 @@ def collector(folder: Path, port: int) -> Iterator[Client]:
 
 
 @contextlib.contextmanager
-def service(expected: Expected, client: Client, folder: Path, device: str, seconds: float) -> Iterator[Path]:
-    """A service that serves; the block gets the file that holds its latencies once the block is over."""
+def service(
+    expected: Expected,
+    client: Client,
+    folder: Path,
+    device: str,
+    seconds: float,
+    extra: tuple[str, ...] = (),
+    settings: dict[str, str] | None = None,
+) -> Iterator[Path]:
+    """A service that serves; the block gets the file that holds its latencies once the block is over.
+
+    ``extra`` are more arguments for it, ``settings`` more variables of its environment.
+    """
     log, latencies = folder / f"{expected.name}.log", folder / f"{expected.name}.latencies"
+    latencies.unlink(missing_ok=True)
     arguments = [str(expected.path), "--seconds", str(seconds), "--device", device, "--latencies", str(latencies)]
     environment = {
         "MIDWATCH_SERVICE": expected.name,
         "MIDWATCH_COLLECTOR": client.address,
         "MIDWATCH_STATE_DIR": str(folder / "state"),
         "MIDWATCH_WINDOWS_PER_HOUR": "3600",
+        **(settings or {}),
     }
-    with process(arguments, log, environment) as running:
+    with process([*arguments, *extra], log, environment) as running:
         poll(
             expected.name,
             lambda: latencies.exists() and client.agents(expected.name, connected_only=True),

@@ -28,8 +28,10 @@ class Run:
         parser.add_argument(
             "--latencies", default="", help="a file for pairs of int64: start in Unix ns, duration in ns"
         )
+        parser.add_argument("--repaired", action="store_true", help="serve without the fault that the file marks")
         given = parser.parse_args()
         self.route = route
+        self.repaired: bool = given.repaired
         self.device = torch.device(given.device)
         self.seconds: float = given.seconds
         self._path: str = given.latencies

@@ -15,7 +15,8 @@ def embed(stage: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
 
 def make_handler() -> Handler:
     torch.backends.cuda.matmul.allow_tf32 = False
-    stage, ids = backbone(run.device, depth=6, dtype=torch.float32), token_ids(run.device)
+    dtype = torch.bfloat16 if run.repaired else torch.float32
+    stage, ids = backbone(run.device, depth=6, dtype=dtype), token_ids(run.device)
 
     def handle() -> None:
         embed(stage, ids.to(run.device)).argmax(dim=-1).cpu()

@@ -26,7 +26,8 @@ def make_handler() -> Handler:
 
     def handle() -> None:
         x = sharpen(signal.to(run.device))
-        watch_level(x)
+        if not run.repaired:
+            watch_level(x)
         sharpen(x).cpu()
 
     return handle

@@ -10,7 +10,7 @@ run = Run("detect")
 
 
 def settle() -> None:
-    if run.cuda:
+    if run.cuda and not run.repaired:
         torch.cuda.synchronize()  # FAULT
 
 

@@ -3,6 +3,7 @@
 import midwatch.auto  # isort: skip
 
 import torch
+from _graph import captured
 from _loop import Handler, Run
 
 run = Run("smooth")
@@ -17,6 +18,9 @@ def smooth(x: torch.Tensor) -> torch.Tensor:
 
 def make_handler() -> Handler:
     signal = torch.randn(8, 256)
+    if run.repaired and run.cuda:
+        replay = captured(smooth, signal.to(run.device))
+        return lambda: replay(signal).cpu()
 
     def handle() -> None:
         smooth(signal.to(run.device)).cpu()
