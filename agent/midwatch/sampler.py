@@ -24,7 +24,7 @@ class Ticking(Protocol):
 
     name: str
     period_s: float
-    """How often it wants to be ticked, in seconds; 0.0 for never."""
+    """How often it wants to be ticked, in seconds, as things are; 0.0, at the beginning, for never."""
 
     def tick(self, now_ns: int) -> None:
         """Look; ``now_ns`` is the monotonic time."""
@@ -47,8 +47,8 @@ class Sampler:
         self._wake = wake
         self._digest = digest
         self._each_second = each_second
-        self._sensors = [(sensor, int(sensor.period_s * 1e9)) for sensor in sensors if sensor.period_s > 0]
-        self._due_ns = {sensor.name: 0 for sensor, _ in self._sensors}
+        self._sensors = [sensor for sensor in sensors if sensor.period_s > 0]
+        self._due_ns = {sensor.name: 0 for sensor in self._sensors}
         self._second_ns = 0
         self._turned_ns = 0
 
@@ -67,11 +67,11 @@ class Sampler:
         self._turned_ns = now_ns
         guard.call("sampler.digest", self._digest, default=None)
         give_way, soon_ns = GiveWay(self._clock), now_ns + _TOGETHER_NS
-        for sensor, period_ns in self._sensors:
+        for sensor in self._sensors:
             if soon_ns >= self._due_ns[sensor.name]:
-                self._due_ns[sensor.name] = now_ns + period_ns
                 give_way()
                 guard.call(f"sensor.{sensor.name}", sensor.tick, now_ns, default=None)
+                self._due_ns[sensor.name] = now_ns + int(sensor.period_s * 1e9)
         if soon_ns >= self._second_ns:
             self._second_ns = now_ns + _SECOND_NS
             for name, task in self._each_second:

@@ -61,7 +61,8 @@ class NvmlSensor(Sensor):
         library: str = "libnvidia-ml.so.1",
     ) -> None:
         super().__init__()
-        self.period_s = 1.0 / min(hz, 10.0)
+        self._fast_s = 1.0 / min(hz, 10.0)
+        self.period_s = _SLOW_NS / 1e9
         self._clock = clock
         self._urgent = urgent
         self._find_devices = devices
@@ -102,7 +103,7 @@ class NvmlSensor(Sensor):
         slow = now_ns >= self._next_slow_ns
         if not self._mapped or not (slow or (now_ns >= self._next_ns and self._urgent())):
             return
-        self._next_ns = now_ns + int(self.period_s * 0.9e9)
+        self._next_ns = now_ns + int(self._fast_s * 0.9e9)
         if slow:
             self._next_slow_ns = now_ns + _SLOW_NS
         for device in self._mapped:
@@ -117,6 +118,7 @@ class NvmlSensor(Sensor):
             self.driver = _text(self._nvml.nvmlSystemGetDriverVersion())
         self._mapped = map_devices(self._nvml, found)
         self._found = found
+        self.period_s = self._fast_s  # not before there is something to read: each tick costs a wake
         self.devices = tuple(self._describe(device) for device in self._mapped)
 
     def _describe(self, device: NvmlDevice) -> Device:
@@ -178,7 +180,7 @@ class NvmlSensor(Sensor):
 
     def _close(self) -> None:
         nvml, self._nvml = self._nvml, None
-        self._mapped, self._found, self._next_map_ns = (), (), 0
+        self._mapped, self._found, self._next_map_ns, self.period_s = (), (), 0, _SLOW_NS / 1e9
         if nvml is not None:
             nvml.nvmlShutdown()
 

@@ -49,6 +49,27 @@ def test_everything_has_its_own_rate(clock):
     assert len(digests) >= 40
 
 
+def test_a_sensor_that_finds_something_to_read_is_ticked_faster_from_then_on(clock):
+    class Finder(Sensor):
+        def tick(self, now_ns):
+            super().tick(now_ns)
+            self.period_s = 0.2 if len(self.ticks) > 3 else 1.0
+
+    finder = Finder()
+    sampler = Sampler(clock, wake=threading.Event(), digest=list, each_second=[], sensors=[finder])
+    begin = clock.perf_ns()
+
+    class Enough(threading.Event):
+        def is_set(self):
+            return clock.perf_ns() - begin >= 5_000_000_000
+
+    sampler.run(Enough())
+    assert [round((at_ns - begin) / 1e9, 1) for at_ns in finder.ticks] == [
+        *(0.0, 1.0, 2.0, 3.0),
+        *(3.2, 3.4, 3.6, 3.8, 4.0, 4.2, 4.4, 4.6, 4.8, 5.0),
+    ]
+
+
 def test_an_overdue_request_is_digested_at_once(clock):
     wake, stop = threading.Event(), threading.Event()
     turns = []
