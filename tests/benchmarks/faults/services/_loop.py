@@ -29,7 +29,9 @@ class Run:
             "--latencies", default="", help="a file for pairs of int64: start in Unix ns, duration in ns"
         )
         parser.add_argument("--repaired", action="store_true", help="serve without the fault that the file marks")
+        parser.add_argument("--size", type=int, default=0, help="for services that are run at more than one size")
         given = parser.parse_args()
+        self.size: int = given.size
         self.route = route
         self.repaired: bool = given.repaired
         self.device = torch.device(given.device)
