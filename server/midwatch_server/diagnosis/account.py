@@ -11,7 +11,7 @@ before the first of them no more than that; what is left is `Account.doubtful`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from midwatch.model.blame import own_frame
@@ -20,6 +20,7 @@ from midwatch.model.site import Frame, Site
 from midwatch.model.spike import Baseline, Spike
 
 from midwatch_server.diagnosis.activity import Activity, activity, returns_at_once
+from midwatch_server.diagnosis.lines import Seen, heaviest
 from midwatch_server.diagnosis.spans import Span, clip, subtract, total_ms
 
 
@@ -214,28 +215,26 @@ def _places(
     def place_of(sample: StackSample) -> Hashable:
         return sample.thread_id, activity(sample.frames, has_device=has_device), _function(sample.frames)
 
-    groups: dict[Hashable, list[StackSample]] = defaultdict(list)
+    groups: dict[Hashable, list[Seen]] = defaultdict(list)
     for sample in samples:
         if not returns_at_once(sample.frames):
-            groups[place_of(sample)].append(sample)
+            key = place_of(sample)
+            earlier = before.get((sample.thread_id, sample.unix_ns))
+            same = earlier if earlier is not None and place_of(earlier) == key else None
+            groups[key].append(Seen(sample, same, sample.weight_ns))
     last_of = {sample.thread_id: sample for sample in sorted(samples, key=lambda sample: sample.unix_ns)}
     found: dict[Hashable, tuple[Claim, list[Span]]] = {}
     for key, group in groups.items():
-        earlier = [before.get((sample.thread_id, sample.unix_ns)) for sample in group]
-        enclosed = [previous is not None and place_of(previous) == key for previous in earlier]
-        spans = _witnessed(group, enclosed)
-        found[key] = _place(group, last_of, has_device=has_device), spans
+        witnessed = _witnessed(group)
+        spans = [(seen.look.unix_ns - seen.time_ns, seen.look.unix_ns) for seen in witnessed]
+        found[key] = _place(witnessed, last_of, has_device=has_device), spans
     return found
 
 
-def _witnessed(group: list[StackSample], enclosed: list[bool]) -> list[Span]:
+def _witnessed(group: list[Seen]) -> list[Seen]:
     """Return the time that two looks in a row enclose, and before the first of them at most as long again."""
-    known_ns = sum(sample.weight_ns for sample, both in zip(group, enclosed, strict=True) if both)
-    spans = []
-    for sample, both in zip(group, enclosed, strict=True):
-        weight_ns = sample.weight_ns if both else min(sample.weight_ns, known_ns)
-        spans.append((sample.unix_ns - weight_ns, sample.unix_ns))
-    return spans
+    known_ns = sum(seen.time_ns for seen in group if seen.before is not None)
+    return [seen if seen.before is not None else replace(seen, time_ns=min(seen.time_ns, known_ns)) for seen in group]
 
 
 def _doubtful(samples: list[StackSample]) -> dict[Hashable, tuple[Claim, list[Span]]]:
@@ -245,27 +244,15 @@ def _doubtful(samples: list[StackSample]) -> dict[Hashable, tuple[Claim, list[Sp
     return {"doubtful": (Claim(0.0, 0.0, samples=tuple(samples)), spans)}
 
 
-def _place(group: list[StackSample], last_of: Mapping[int, StackSample], *, has_device: bool) -> Claim:
-    shown = _heaviest_line(group)
+def _place(group: list[Seen], last_of: Mapping[int, StackSample], *, has_device: bool) -> Claim:
+    shown, looks = heaviest(group), [seen.look for seen in group]
     return Claim(
         0.0,
         0.0,
         site=frame_site(shown.frames, "sample"),
         seen_as=activity(shown.frames, has_device=has_device),
         thread_name=shown.thread_name,
-        role=shown.role,
-        last=last_of[shown.thread_id] in group,
-        samples=tuple(group),
+        role=looks[0].role,
+        last=last_of[shown.thread_id] in looks,
+        samples=tuple(looks),
     )
-
-
-def _heaviest_line(group: Iterable[StackSample]) -> StackSample:
-    """Return a sample of the line that holds most of the time of ``group``."""
-    weights: dict[int, int] = defaultdict(int)
-    shown: dict[int, StackSample] = {}
-    for sample in group:
-        frame = own_frame(sample.frames)
-        line = frame.line if frame else 0
-        weights[line] += sample.weight_ns
-        shown.setdefault(line, sample)
-    return shown[max(weights, key=lambda line: weights[line])]

@@ -119,3 +119,29 @@ def test_without_a_known_baseline_the_whole_request_is_the_overrun(make):
 def test_what_a_thread_does_is_read_from_the_names_in_its_frames(make, frames, has_device, expected):
     stack = tuple(make.frame(function, 1, callee, module) for function, callee, module in frames)
     assert activity(stack, has_device=has_device) is expected
+
+
+def test_a_look_that_got_through_where_the_thread_let_go_does_not_claim_what_ran_before_it(make):
+    """As seen in a service on a busy machine: 50 ms of plain Python, and 6 ms in the call after it."""
+    loop, call = make.frame("penalties", 14), make.frame("penalties", 15, "tensor")
+    looks = (
+        make.sample(178, loop, role="other", thread=2),
+        make.sample(228, call, role="unit", thread=2, weight_ms=50),
+        make.sample(235, call, role="unit", thread=2, weight_ms=7),
+    )
+    unit = UnitRecord(1, "Ranker", make.START, 400 * make.MS, thread_id=2)
+    spike = make.spike(500, is_async=True, samples=looks, units=(unit,))
+    (place,) = account(spike, spike.baseline).places
+    assert (place.site.line, place.ms, place.role) == (14, 57.0, "unit")
+
+
+def test_of_looks_at_two_calls_each_has_half_of_the_time_between_them(make):
+    looks = (
+        make.sample(100, make.frame("rank", 10, "dumps"), weight_ms=40),
+        make.sample(140, make.frame("rank", 10, "dumps"), weight_ms=40),
+        make.sample(190, make.frame("rank", 12, "loads"), weight_ms=50),
+        make.sample(200, make.frame("rank", 12, "loads"), weight_ms=10),
+    )
+    spike = make.spike(500, samples=looks)
+    (place,) = account(spike, spike.baseline).places
+    assert place.site.line == 10
