@@ -336,8 +336,16 @@ def test_locks_compilations_and_copies_have_their_kinds(make):
     findings = {finding.kind: finding for finding in judge(summary).findings}
     assert set(findings) == {Kind.LOCK_WAIT, Kind.RECOMPILE, Kind.TRANSFER_BOUND}
     assert findings[Kind.LOCK_WAIT].related_site == holder
-    # Each request copies 6 MB in 2 ms; pinned memory would take 0.3 ms.
-    assert findings[Kind.TRANSFER_BOUND].recoverable_ms == pytest.approx(1.7)
+    # Each request copies 6 MB in 2 ms; pinned memory of an H200 would take 0.12 ms.
+    assert findings[Kind.TRANSFER_BOUND].recoverable_ms == pytest.approx(1.88)
+
+
+@pytest.mark.parametrize(("name", "gain_ms"), [("NVIDIA A100-SXM4-80GB", 1.75), ("Tesla T4", 1.5), ("Nobody's", 1.7)])
+def test_the_gain_of_pinned_memory_is_that_of_the_device_s_link(make, name, gain_ms):
+    summary = make.window(copies=(CopyFacts("d2h", "Device -> Pageable", 10, 60_000_000, 20.0, 60.0),))
+    device = dataclasses.replace(summary.device, names=(name,))
+    (finding,) = judge(dataclasses.replace(summary, device=device)).findings
+    assert finding.recoverable_ms == pytest.approx(gain_ms)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 Definition: the copies of one direction to or from *pageable* memory keep the device's copy engine busy for at least
 `MIN_SHARE` of the request. The copies' own time on the device counts, never the time that the host waited in the call,
-since that is mostly other work that the copy has to wait for. The gain is the same bytes at `PINNED_GB_S`.
+since that is mostly other work that the copy has to wait for. The gain is the same bytes at the speed that the device's
+link to the host allows (`peaks.PINNED_GB_S`), or at `UNKNOWN_GB_S` where the device is not known.
 
-Source: pinned copies reach 20 GB/s and more on PCIe 4 x16 (50 on PCIe 5), pageable ones 3 to 10, as NVIDIA's best
-practices guide and the bandwidthTest sample measure them; PyTorch's tutorial on pin_memory and non_blocking.
+Source: pinned copies reach four fifths of the link, 24 GB/s on PCIe 4 x16 and 50 on PCIe 5, pageable ones 3 to 16, as
+NVIDIA's bandwidthTest sample measures them; NVIDIA's best practices guide; PyTorch's tutorial on pin_memory and
+non_blocking.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from midwatch.model.trace import CopyFacts
 
 from midwatch_server.diagnosis.build import window_finding
 from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.peaks import pinned_gb_s
 from midwatch_server.diagnosis.words import ms, place, plural, size
 
 MIN_SHARE = 0.1
-PINNED_GB_S = 20.0
+UNKNOWN_GB_S = 20.0
 
 ADVICE = (
     Advice(
@@ -54,7 +57,9 @@ class TransferBound:
 
 
 def _finding(evidence: Evidence, copies: CopyFacts, cost: float, wall: float, whole: int) -> Finding:
-    pinned_ms = copies.bytes / whole / (PINNED_GB_S * 1e6)
+    known = pinned_gb_s(evidence.summary.device.names) if evidence.summary else 0.0
+    link = known or UNKNOWN_GB_S
+    pinned_ms = copies.bytes / whole / (link * 1e6)
     speed = copies.bytes / (copies.device_ms * 1e6)
     at = f" in {place(copies.site)}" if copies.site else ""
     return window_finding(
@@ -70,7 +75,8 @@ def _finding(evidence: Evidence, copies: CopyFacts, cost: float, wall: float, wh
         evidence=(
             f"{plural(copies.count, 'copy')} {copies.memory} ({copies.direction}), {size(copies.bytes)} in all",
             f"{ms(copies.device_ms)} on the device: {speed:.1f} GB/s",
-            f"The gain assumes {PINNED_GB_S:.0f} GB/s from pinned memory",
+            f"The gain assumes {link:.0f} GB/s from pinned memory"
+            + (", by the device's link to the host" if known else ""),
         ),
         advice=ADVICE,
         caveats=("How fast pinned copies are on this machine is not measured",),
