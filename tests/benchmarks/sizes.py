@@ -21,7 +21,7 @@ SIZES = ((64, "launch_bound"), (4096, "kernel_bound"))
 
 
 def window(client: Client, folder: Path, device: str, size: int, kind: str, kept: Path) -> str:
-    """Keep the raw trace of one window at ``size`` as ``kept``; return the first finding's kind, or why there is none."""
+    """Keep the raw trace of one window at ``size`` as ``kept``; return the kind found first, or why there is none."""
     service = Expected("matmul_add", kind, host_side=False)
     with runner.service(service, client, folder, device, 60.0, ("--size", str(size))):
         time.sleep(SETTLE_S)

@@ -1,4 +1,9 @@
-"""The plain part of every service here: arguments, a request thread in a closed loop, latencies to a file."""
+"""The plain part of every service here: arguments, a request thread in a closed loop, latencies to a file.
+
+With ``--twin FILE`` one process serves with its fault and repaired, as the word in FILE says: ``faulty``, ``repaired``,
+or ``both`` by turns of a quarter of a second, so that whatever else slows the machine slows both. The repaired requests
+are a route of their own, and their latencies go to a file of their own, ``.repaired`` after the name of the other.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,14 @@ import signal
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import midwatch
 import torch
 
 WARMUP_REQUESTS = 30
+TURN_S = 0.25
 
 Handler = Callable[[], object]
 
@@ -29,6 +35,7 @@ class Run:
             "--latencies", default="", help="a file for pairs of int64: start in Unix ns, duration in ns"
         )
         parser.add_argument("--repaired", action="store_true", help="serve without the fault that the file marks")
+        parser.add_argument("--twin", default="", help="a file that says which to serve: faulty, repaired or both")
         parser.add_argument("--size", type=int, default=0, help="for services that are run at more than one size")
         given = parser.parse_args()
         self.size: int = given.size
@@ -37,8 +44,9 @@ class Run:
         self.device = torch.device(given.device)
         self.seconds: float = given.seconds
         self._path: str = given.latencies
+        self._twin: str = given.twin
         self._lock = threading.Lock()
-        self._seen = array("q")
+        self._seen, self._seen_repaired = array("q"), array("q")
         self._ended = threading.Event()
         self._until = 0.0
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._ended.set())
@@ -52,22 +60,29 @@ class Run:
 
     def note(self, start_unix_ns: int, duration_ns: int) -> None:
         """Keep one latency."""
+        seen = self._seen_repaired if self._twin and self.repaired else self._seen
         with self._lock:
-            self._seen.extend((start_unix_ns, duration_ns))
+            seen.extend((start_unix_ns, duration_ns))
 
     def save(self) -> None:
         """Write all latencies to the file that was asked for."""
         if self._path:
             with Path(self._path).open("wb") as out:
                 self._seen.tofile(out)
+        if self._path and self._twin:
+            with Path(self._path + ".repaired").open("wb") as out:
+                self._seen_repaired.tofile(out)
 
     def closed_loop(self, make_handler: Callable[[], Handler]) -> None:
         """Let one request thread call the handler, one request after another, until the time is up."""
-        handler = make_handler()
-        for _ in range(WARMUP_REQUESTS):
-            self._one(handler)
+        handlers = {}
+        for repaired in (False, True) if self._twin else (self.repaired,):
+            self.repaired = repaired
+            handlers[repaired] = handler = make_handler()
+            for _ in range(WARMUP_REQUESTS):
+                self._one(handler)
         self.begin()
-        worker = threading.Thread(target=self._work, args=(handler,), name="request")
+        worker = threading.Thread(target=self._by_turns if self._twin else self._work, args=(handlers,), name="request")
         worker.start()
         worker.join()
         self.save()
@@ -82,13 +97,21 @@ class Run:
         """Whether the time is up, or SIGTERM came."""
         return time.monotonic() >= self._until or self._ended.is_set()
 
-    def _work(self, handler: Handler) -> None:
+    def _work(self, handlers: Mapping[bool, Handler]) -> None:
         while not self.over():
-            self._one(handler)
+            self._one(handlers[self.repaired])
+
+    def _by_turns(self, handlers: Mapping[bool, Handler]) -> None:
+        while not self.over():
+            wanted = Path(self._twin).read_text(encoding="ascii")
+            self.repaired = wanted == "repaired" or (wanted == "both" and not self.repaired)
+            until = time.monotonic() + TURN_S
+            while time.monotonic() < until and not self._ended.is_set():
+                self._one(handlers[self.repaired])
 
     @torch.inference_mode()
     def _one(self, handler: Handler) -> None:
         start_unix_ns, began = time.time_ns(), time.perf_counter_ns()
-        with midwatch.request(self.route):
+        with midwatch.request(f"{self.route} repaired" if self._twin and self.repaired else self.route):
             handler()
         self.note(start_unix_ns, time.perf_counter_ns() - began)
