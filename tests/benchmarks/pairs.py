@@ -160,7 +160,10 @@ def main() -> int:
                 continue
             try:
                 rows.append(measure(pair, client, Path(name), given.device, given.keep))
-            except RuntimeError as error:  # one that does not start must not cost the rest of a device's time
+            except (
+                RuntimeError,
+                statistics.StatisticsError,
+            ) as error:  # one that does not start must not cost the rest of a device's time
                 rows.append(
                     {"service": pair.expected.name, "mends": pair.mends, "kind": pair.expected.kind}
                     | {"first": "-", "ms": None, "right": False, "holds": False, "why": str(error)}

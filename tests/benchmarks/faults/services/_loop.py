@@ -48,7 +48,7 @@ class Run:
         self._lock = threading.Lock()
         self._seen, self._seen_repaired = array("q"), array("q")
         self._ended = threading.Event()
-        self._until = 0.0
+        self._until = self._turn_until = 0.0
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._ended.set())
         if self.device.type == "cpu":
             torch.set_num_threads(1)
@@ -82,7 +82,7 @@ class Run:
             for _ in range(WARMUP_REQUESTS):
                 self._one(handler)
         self.begin()
-        worker = threading.Thread(target=self._by_turns if self._twin else self._work, args=(handlers,), name="request")
+        worker = threading.Thread(target=self._work, args=(handlers,), name="request")
         worker.start()
         worker.join()
         self.save()
@@ -97,21 +97,27 @@ class Run:
         """Whether the time is up, or SIGTERM came."""
         return time.monotonic() >= self._until or self._ended.is_set()
 
-    def _work(self, handlers: Mapping[bool, Handler]) -> None:
-        while not self.over():
-            self._one(handlers[self.repaired])
-
-    def _by_turns(self, handlers: Mapping[bool, Handler]) -> None:
-        while not self.over():
+    def take_turn(self) -> None:
+        """Have `repaired` say which to serve now, where both are served."""
+        now = time.monotonic()
+        if self._twin and now >= self._turn_until:
             wanted = Path(self._twin).read_text(encoding="ascii")
             self.repaired = wanted == "repaired" or (wanted == "both" and not self.repaired)
-            until = time.monotonic() + TURN_S
-            while time.monotonic() < until and not self._ended.is_set():
-                self._one(handlers[self.repaired])
+            self._turn_until = now + TURN_S
+
+    @property
+    def route_now(self) -> str:
+        """The route of what is served now."""
+        return f"{self.route} repaired" if self._twin and self.repaired else self.route
+
+    def _work(self, handlers: Mapping[bool, Handler]) -> None:
+        while not self.over():
+            self.take_turn()
+            self._one(handlers[self.repaired])
 
     @torch.inference_mode()
     def _one(self, handler: Handler) -> None:
         start_unix_ns, began = time.time_ns(), time.perf_counter_ns()
-        with midwatch.request(f"{self.route} repaired" if self._twin and self.repaired else self.route):
+        with midwatch.request(self.route_now):
             handler()
         self.note(start_unix_ns, time.perf_counter_ns() - began)

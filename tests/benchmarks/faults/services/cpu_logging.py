@@ -30,6 +30,7 @@ def batcher() -> None:
         waiting = [jobs.get()]
         while not jobs.empty():
             waiting.append(jobs.get())
+        run.take_turn()
         x = stage(ids.to(run.device))
         if not run.repaired:
             log_activations(x)
@@ -44,7 +45,7 @@ def batcher() -> None:
 async def client() -> None:
     while not run.over():
         start_unix_ns, began = time.time_ns(), time.perf_counter_ns()
-        with midwatch.request(run.route):
+        with midwatch.request(run.route_now):
             future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
             jobs.put(future)
             await future
