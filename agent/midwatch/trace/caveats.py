@@ -117,6 +117,12 @@ def _cost(untraced: float | None, gains: Gains, of: str) -> list[Caveat]:
             )
             return [Caveat("untraced_slower", text)]
         return []
+    if untraced is not None and traced * factor > untraced * _SLOWER:
+        text = (
+            f"Requests{of} inside the window took longer ({traced:.2f} ms) than those before it ({untraced:.2f} ms), "
+            "by more than the profiler explains: something else slowed them too. Figures are those of the window."
+        )
+        return [Caveat("slow_window", text)]
     if factor >= _HARDLY:
         return []
     text = (
