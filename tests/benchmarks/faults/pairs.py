@@ -21,7 +21,7 @@ class Pair:
 
 
 PAIRS = (
-    Pair(Expected("item_metric", "hot_sync"), "sync: .item() moved behind the last launch"),
+    Pair(Expected("item_metric", "hot_sync"), "sync: .item() of 16 requests read at once"),
     Pair(Expected("cpu_logging", "hot_sync"), "sync: .cpu() moved behind the last launch"),
     Pair(Expected("sync_stages", "hot_sync"), "sync: synchronize() removed"),
     Pair(Expected("any_check", "hot_sync"), "sync: `if` on the device moved behind the last launch"),
@@ -29,7 +29,7 @@ PAIRS = (
     Pair(Expected("result_copy", "transfer_bound"), "copy out: into pinned memory"),
     Pair(Expected("tiny_kernels", "launch_bound"), "tiny kernels: captured in a CUDA graph"),
     Pair(Expected("split_norm", "launch_bound"), "fusion: nine steps become layer_norm"),
-    Pair(Expected("fp32_gemm", "kernel_bound"), "dtype: bfloat16"),
+    Pair(Expected("fp32_gemm", "kernel_bound"), "dtype: TF32 instead of float32"),
     Pair(Expected("empty_cache", "alloc_thrash"), "allocator: empty_cache() removed"),
     Pair(Expected("python_gap", "host_gap"), "Python between the stages: computed before"),
     Pair(Expected("gc_each", "gc_pause"), "gc.collect() removed"),

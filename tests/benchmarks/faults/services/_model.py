@@ -46,10 +46,17 @@ def plan(items: int = 3000) -> int:
 
 
 def backbone(device: torch.device, depth: int = 24, dtype: torch.dtype = torch.bfloat16) -> Backbone:
-    """A backbone of about 0.12 ms a layer on an H200, or a tiny one on a CPU."""
-    torch.manual_seed(3)
+    """A backbone of about 0.09 ms a layer on an H200, or a tiny one on a CPU.
+
+    Its weights are zero: with random ones the device reaches its power limit, and then clocks lower the less it rests,
+    so that a service without its fault had kernels 9 % slower than with it.
+    """
     width, dtype = (4096, dtype) if device.type == "cuda" else (128, torch.float32)
-    return Backbone(width, depth, device, dtype).eval()
+    stage = Backbone(width, depth, device, dtype).eval()
+    with torch.no_grad():
+        for weight in stage.parameters():
+            weight.zero_()
+    return stage
 
 
 def token_ids(device: torch.device, batch: int = 2048) -> Tensor:
