@@ -62,10 +62,17 @@ def _host_lane(scene: Scene) -> list[Caveat]:
     if len(trace.runtime) and len(trace.ops):
         blind = np.setdiff1d(distinct(trace.runtime.lane[links.launches]), distinct(trace.ops.lane))
         if len(blind):
-            text = f"{len(blind)} threads launched work, but their operators were not recorded."
-            found.append(Caveat("ops_missing_on_thread", text, len(blind)))
+            launched = int(np.isin(trace.runtime.lane[links.launches], blind).sum())
+            text = (
+                f"{launched} of {int(links.launches.sum())} launches came from threads whose operators were not "
+                "recorded: the profiler was started on another thread."
+            )
+            found.append(Caveat("ops_missing_on_thread", text, launched))
     elif len(trace.runtime) and trace.tracks is None:
-        found.append(Caveat("no_operators", "No operators were recorded, so no code can be named."))
+        text = "No operators were recorded, so no code can be named"
+        if not len(trace.python):
+            text += ", and what the host did between two calls is not known"
+        found.append(Caveat("no_operators", f"{text}."))
     strange = {cat: count for cat, count in trace.other.items() if cat not in _QUIET}
     if strange:
         text = f"Lanes that are not understood are left out: {', '.join(sorted(strange))}."

@@ -18,6 +18,8 @@ MAX_MISSING = 0.05
 """Of the launches: where more kernels are missing, the device's idle time is not known."""
 ROUNDED_MS = 0.001
 """Summaries of earlier agents give moments to the microsecond, so one may stand before the request that it opens."""
+HARDLY_SLOWED = 0.995
+"""A factor from here on changes no figure that is shown: requests take as long without the profiler."""
 HOST_LANES = frozenset({"host_ops", "runtime", "python", "samples"})
 
 
@@ -142,6 +144,32 @@ class Evidence:
         return self.summary is None or not HOST_LANES.intersection(self.summary.window.lanes)
 
     @property
+    def launches_unseen(self) -> bool:
+        """True where work was launched by threads of which nothing else was recorded.
+
+        A profiler that was started on another thread, or without the activity of the CPU, records launches and kernels
+        alone: what the host does between two launches is not known then, so no idle time of the device is put down to
+        it. Stack samples and Python frames would tell.
+        """
+        if self.summary is None or {"samples", "python"}.intersection(self.summary.window.lanes):
+            return False
+        counts = {caveat.code: caveat.count for caveat in self.summary.window.caveats}
+        device = self.summary.device
+        blind = counts.get("ops_missing_on_thread", 0)
+        return "no_operators" in counts or blind * 2 > device.launches + device.graph_launches
+
+    @property
+    def lone_step(self) -> bool:
+        """True where the trace holds one single profiler step.
+
+        Such a step begins where a script called ``step()``, not where a request came in: its edges are those of a
+        recording, as a window's are. What precedes its first launch may be the input of each request, or of this script
+        alone; steps that follow each other would show whether it recurs. A request that was marked as one says so.
+        """
+        window = self.summary.window if self.summary else None
+        return window is not None and window.basis == "step" and window.requests + window.requests_cut == 1
+
+    @property
     def noun(self) -> str:
         """What the figures of the window refer to: ``request``, ``step`` or ``window``."""
         return NOUNS.get(self.summary.window.basis, "request") if self.summary else "request"
@@ -194,21 +222,40 @@ class Evidence:
         return max(usual, cost_ms) if most else usual + cost_ms
 
     def busy_share(self) -> float:
-        """Return the share of a usual request in which a device works, 0 to 1: by the medians of both."""
-        return self._share([facts.device_busy_ms for facts in self.main])
+        """Return the share of a usual request in which a device works, 0 to 1: by the medians of both, untraced."""
+        return self._share([facts.device_busy_ms for facts in self.main], self.wall_ms())
 
     def wait_share(self) -> float:
         """Return the share of a usual request in which its host waits for the device, 0 to 1."""
-        return self._share([facts.wait_ms for facts in self.main])
+        return self._share([facts.wait_ms for facts in self.main], self.wall_ms())
+
+    def bound_share(self) -> tuple[float, str]:
+        """Return the share by which the device is judged to be the limit, 0 to 1, and what it is a share of, in words.
+
+        Of marked requests it is `busy_share`. Where nothing marks them, what lies before the first piece of work and
+        after the last is the edge of a recording, and left out if most of the window remains; so is what precedes the
+        first launch of a `lone_step`.
+        """
+        summary = self.summary
+        if summary is None:
+            return 0.0, self.noun
+        busy = [facts.device_busy_ms for facts in self.main]
+        span = summary.device.busy_ms + summary.device.idle_ms
+        if self.noun == "window" and summary.device.kernels > 1 and 2 * span >= summary.window.duration_ms:
+            return summary.device.busy_ms / span, "time from its first to its last piece of work"
+        lead = sum(gap.per_request_ms for gap in summary.gaps if gap.leading) if self.lone_step else 0.0
+        if lead > 0:
+            return self._share(busy, self.wall_ms() - lead), "step from its first launch on"
+        return self.busy_share(), self.noun
 
     def _usual_wall_ms(self) -> float:
         if self.main:
             return statistics.median(facts.wall_ms for facts in self.main)
         return self.summary.request_p50_ms if self.summary else 0.0
 
-    def _share(self, parts_ms: list[float]) -> float:
-        wall = self._usual_wall_ms()
-        return min(statistics.median(parts_ms) / wall, 1.0) if parts_ms and wall > 0 else 0.0
+    @staticmethod
+    def _share(parts_ms: list[float], wall_ms: float) -> float:
+        return min(statistics.median(parts_ms) / wall_ms, 1.0) if parts_ms and wall_ms > 0 else 0.0
 
     def median_request(self) -> RequestFacts | None:
         """Return the facts of the request whose wall time is the median, None where there are none."""

@@ -2,9 +2,9 @@
 
 A finding of a window is what `worth` says, with a confidence of `MIN_CONFIDENCE`. One of a spike would gain at least
 `NOTE_SHARE` of the request and explains at least `MIN_EXPLAINED` of the overrun. The rest are notes, as far as they are
-worth a line; no incident is opened for a note. Findings are ranked by what they would gain an affected
-request (a `collective_wait`, whose gain one rank's trace cannot tell, by its cost), then by what they cost it; notes by
-what they cost.
+worth a line, and without advice: what is no cause needs no remedy. No incident is opened for a note. Findings are
+ranked by what they would gain an affected request (a `collective_wait`, whose gain one rank's trace cannot tell, by its
+cost), then by what they cost it; notes by what they cost.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _matters(finding: Finding, evidence: Evidence) -> bool:
 
 
 def _worth_a_line(notes: Iterable[Finding]) -> tuple[Finding, ...]:
-    worth = (note for note in notes if note.share_of_request >= MIN_NOTE_SHARE)
+    worth = (replace(note, advice=()) for note in notes if note.share_of_request >= MIN_NOTE_SHARE)
     return tuple(sorted(worth, key=lambda note: -note.per_request_ms)[:MAX_NOTES])
 
 

@@ -9,7 +9,7 @@ from midwatch.model.trace import Caveat, DeviceFacts, RequestFacts, TraceSummary
 
 from midwatch_server.diagnosis.account import Account
 from midwatch_server.diagnosis.activity import Activity
-from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.evidence import HARDLY_SLOWED, Evidence
 from midwatch_server.diagnosis.whereabouts import known_share, longest_wait, open_share, precision, whereabouts
 from midwatch_server.diagnosis.words import ms, percent, place, plural
 
@@ -21,6 +21,11 @@ MOSTLY_BUSY = 0.5
 COVERED = 0.5
 """Operators that cover this share of a request on the CPU are its work; and where it is known of this share what it
 went into, and nothing of that is a finding, no cause is known."""
+
+ALL_THREADS = (
+    "start the profiler on the thread that runs the model, with ProfilerActivity.CPU, or let it record all threads "
+    "(experimental_config=torch._C._profiler._ExperimentalConfig(profile_all_threads=True))"
+)
 
 COLLECTIVES = 0.5
 """Where collectives are this share of the device's time, busy does not mean computing."""
@@ -54,25 +59,30 @@ def _missing(evidence: Evidence, device: DeviceFacts) -> str:
 
 
 def _with_device(evidence: Evidence, summary: TraceSummary) -> tuple[Verdict, str]:
-    busy = evidence.busy_share()
+    busy, whole = evidence.bound_share()
     collectives = sum(c.total_ms for c in summary.device.classes if c.name == "collective")
     if summary.device.busy_ms and collectives >= COLLECTIVES * summary.device.busy_ms:
         return Verdict.INSUFFICIENT_DATA, (
-            f"The device is busy for {percent(busy)} of the {evidence.noun}, mostly in collectives, where ranks wait "
+            f"The device is busy for {percent(busy)} of the {whole}, mostly in collectives, where ranks wait "
             "for each other: one rank's trace cannot say for whom; record all ranks at the same time and compare them."
         )
     if evidence.host_lane_missing:
         return Verdict.INSUFFICIENT_DATA, (
-            f"Only the device was recorded: it is busy for {percent(busy)} of the {evidence.noun}, and what the host "
+            f"Only the device was recorded: it is busy for {percent(busy)} of the {whole}, and what the host "
             f"did is not known; {_remedy(summary)}."
         )
-    works = f"he device works for {percent(busy)} of the {evidence.noun}"
+    works = f"he device works for {percent(busy)} of the {whole}"
     waits = evidence.wait_share()
     if busy >= DEVICE_BOUND:
         return Verdict.CLEAN, f"Device-bound: t{works}{_handover(summary)}."
     if busy >= MOSTLY_BUSY and waits >= DEVICE_BOUND:
         works += f", the host waits for it for {percent(waits)}"
         return Verdict.CLEAN, f"Device-bound: t{works}{_handover(summary)}."
+    if evidence.launches_unseen:
+        return Verdict.INSUFFICIENT_DATA, (
+            "Launches and kernels were recorded, and of the threads that launch nothing else: what the host does "
+            f"between launches, and so why the device idles, is not known; {ALL_THREADS}."
+        )
     return (
         Verdict.INSUFFICIENT_DATA,
         f"T{works}, and what was recorded does not explain the rest{_unrecorded(summary)}; {_remedy(summary)}.",
@@ -143,12 +153,12 @@ def window_caveats(evidence: Evidence) -> tuple[Caveat, ...]:
     codes = {caveat.code for caveat in caveats}
     factor = summary.window.untraced_factor
     if not any(code.startswith("untraced") for code in codes):
-        if factor != 1.0:
+        if factor < HARDLY_SLOWED:
             text = (
                 f"The profiler's own cost is taken off: dispatch and whole requests are traced ones times {factor:.2f}"
             )
             caveats.append(Caveat("untraced_factor", text))
-        elif {"host_ops", "python"}.intersection(summary.window.lanes):
+        elif factor == 1.0 and {"host_ops", "python"}.intersection(summary.window.lanes):
             text = "No untraced latency is known: milliseconds still hold the profiler's own cost on the host"
             caveats.append(Caveat("untraced_unknown", text))
     if summary.window.basis == "window" and "no_requests" not in codes:

@@ -16,6 +16,15 @@ def ms(value: float) -> str:
     return f"{value * 1000:.1f} us" if value > 0 else "0 ms"
 
 
+def between(low_ms: float, high_ms: float) -> str:
+    """Write a range of milliseconds, its unit once: ``2.9 to 3.2 ms``; ``273 ms`` where both are written alike."""
+    low, high = ms(low_ms), ms(high_ms)
+    if low == high:
+        return low
+    figure, _, unit = low.rpartition(" ")
+    return f"{figure if unit == high.rpartition(' ')[2] else low} to {high}"
+
+
 def percent(share: float) -> str:
     """Write a share of 0 to 1 as a percentage: ``38 %``, ``0.4 %``."""
     scaled = share * 100
@@ -57,6 +66,11 @@ def place(site: Site) -> str:
         return site.function or site.module or "an unknown place"
     where = f"{site.file}:{site.line}" if site.exact and site.line > 0 else site.file
     return f"{site.function} ({where})" if site.function else where
+
+
+def brief(name: str, most: int = 60) -> str:
+    """Shorten the name of a kernel, which may be a line of template arguments: its beginning tells what it is."""
+    return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
 def call(name: str) -> str:

@@ -273,3 +273,14 @@ def test_reading_a_trace_needs_neither_torch_nor_grpc_nor_a_database():
     code = "import midwatch.trace, sys; print({'torch', 'grpc', 'google', 'sqlalchemy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_launches_of_other_threads_are_counted(tmp_path, lanes):
+    lanes.request(0, 1000)
+    lanes.op("aten::mm", 10, 60)
+    lanes.launch(20, 5, 30, 40)
+    for at in range(100, 900, 100):
+        lanes.launch(at, 5, at + 10, at + 20, tid=200)
+    (caveat,) = [c for c in summarise(lanes.write(tmp_path)).window.caveats if c.code == "ops_missing_on_thread"]
+    assert caveat.count == 8
+    assert caveat.text.startswith("8 of 9 launches came from threads whose operators were not recorded")

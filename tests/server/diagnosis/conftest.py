@@ -1,6 +1,8 @@
 """Hand-made evidence: a service of ten requests of 10 ms on an H200, and a spike of 500 ms."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,9 @@ from midwatch.model.samples import StackSample
 from midwatch.model.site import Frame, Site
 from midwatch.model.spike import Baseline, Spike
 from midwatch.model.trace import DeviceFacts, LaunchFacts, RequestFacts, TraceSummary, Window
+
+if not (Path(__file__).parents[4] / "shared" / "field" / "traces").is_dir():
+    collect_ignore = ["test_field_answers_large.py"]  # traces of others that are too large to be kept here
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
@@ -75,3 +80,20 @@ def make():
     return SimpleNamespace(
         MS=MS, START=START, RANK=RANK, window=make_window, spike=make_spike, frame=frame, sample=sample, samples=samples
     )
+
+
+@pytest.fixture
+def device_alone():
+    """Writes a trace of a device alone: forty kernels of 5 us with 95 us between them."""
+
+    def write(folder):
+        kernels = [
+            {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": at * 100, "dur": 5,
+             "args": {"stream": 7, "device": 0, "correlation": at}}
+            for at in range(40)
+        ]  # fmt: skip
+        path = folder / "device.json"
+        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": kernels}))
+        return path
+
+    return write

@@ -7,7 +7,9 @@ own rules. Where the service uses no device, a gap is a stretch without operator
 there Python or blocking calls may also lie in pieces too short for a gap, and then what `LEAST_SAMPLES` stack samples
 found in one function counts. Without any record of the host there is no gap to speak of.
 
-Gaps before the first launch that would each be a finding are one: the input was not ready.
+Gaps before the first launch that would each be a finding are one: the input was not ready. Before the first launch of
+a lone profiler step they are a note: that step's edge is the recording's (see `Evidence.lone_step`). Where nothing but
+launches was recorded of the threads that launch, no gap is put down to them (`Evidence.launches_unseen`).
 
 From a spike: samples of the request's thread, or of its unit's thread, that show Python or a blocking call. Time inside
 operators is the model's own work and no gap.
@@ -73,8 +75,9 @@ UNKNOWN = (
 )
 
 
-NAMELESS = 0.2
+NAMELESS = UNPROVEN = 0.2
 """Too low for a cause: see `judge.MIN_CONFIDENCE`."""
+ONCE = "one profiler step does not show whether each request does this, or only the script around it"
 ESTIMATED = 0.6
 LEAST_SAMPLES = 8
 
@@ -93,14 +96,17 @@ class HostGap:
             leading: list[Finding] = []
             found: list[Finding] = []
             for gap in evidence.summary.gaps:
-                if (gap.device and evidence.device_lane_missing) or _place(gap.host, gap.site) in instead:
+                if gap.device and (evidence.device_lane_missing or evidence.launches_unseen):
+                    continue
+                if _place(gap.host, gap.site) in instead:
                     continue
                 nameless = gap.host == "unknown" or not (gap.site or gap.callee)
                 if nameless and seen:
                     continue
                 if gap.host in ("python", "blocked", "unknown") or (gap.host == "ops" and gap.device):
                     (leading if gap.leading else found).append(_from_window(evidence, gap))
-            yield from _together(evidence, leading)
+            for finding in _together(evidence, leading):
+                yield _unproven(finding) if evidence.lone_step else finding
             yield from found
             for facts in scattered:
                 yield _from_samples(evidence, facts)
@@ -185,7 +191,7 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
 
 def _together(evidence: Evidence, leading: list[Finding]) -> Iterable[Finding]:
     """Put what prepares the input of the same requests together: one phase, however many functions take part in it."""
-    worth = [f for f in leading if f.confidence > NAMELESS and is_worth_telling(f, evidence)]
+    worth = [f for f in leading if f.confidence > NAMELESS and (evidence.lone_step or is_worth_telling(f, evidence))]
     first = max(worth, key=lambda f: f.recoverable_ms, default=None)
     alike = [f for f in worth if first and (f.requests_affected, f.route) == (first.requests_affected, first.route)]
     if first is None or len(alike) < 2:
@@ -206,6 +212,10 @@ def _together(evidence: Evidence, leading: list[Finding]) -> Iterable[Finding]:
         confidence=min(f.confidence for f in alike),
         evidence=(f"One after another: {names}", *first.evidence),
     )
+
+
+def _unproven(finding: Finding) -> Finding:
+    return replace(finding, title=f"{finding.title}; {ONCE}", confidence=UNPROVEN)
 
 
 def _doing(gap: GapFacts) -> str:

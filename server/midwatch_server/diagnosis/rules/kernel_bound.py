@@ -1,6 +1,7 @@
 """``kernel_bound``: device time dominates, and a remedy whose gain can be predicted is known.
 
-Definition: the device works for at least `MIN_BUSY_SHARE` of the median request, and one of these holds.
+Definition: the device works for at least `MIN_BUSY_SHARE` of the median request (of the part of it that is the model's
+for certain: `Evidence.bound_share`), and one of these holds.
 
 * *No tensor cores*: matrix products or convolutions in fp32 on kernels that use none take `MIN_FAMILY_SHARE` of the
   device's time. Gain: half of the ratio of the data sheets' peak rates, four times at most (`peaks`), so it is named
@@ -26,13 +27,15 @@ from midwatch.model.trace import KernelFacts, RequestFacts, TraceSummary
 from midwatch_server.diagnosis.build import window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.peaks import Peak, peak_of, predicted_speedup
-from midwatch_server.diagnosis.words import count, ms, percent, place
+from midwatch_server.diagnosis.words import brief, count, ms, percent, place
 
 MIN_BUSY_SHARE = 0.4
 MIN_FAMILY_SHARE = 0.15
 MIN_CHAIN_SHARE = 0.4
 MIN_CHAIN_KERNELS = 4
 MIN_CHAIN_US = 10.0
+WHOLE = 10
+"""From so many on a number of kernels per request is shown without a decimal: it is scaled from the whole window's."""
 FUSED_MARKS = ("triton", "multi_tensor", "fused", "foreach")
 
 MEASURE = "The median latency, the device's busy time per request, and the model's accuracy on a fixed set"
@@ -69,7 +72,7 @@ class KernelBound:
         summary, request = evidence.summary, evidence.median_request()
         if summary is None or request is None or not summary.device.kernels or evidence.device_lane_missing:
             return
-        if request.device_busy_ms < MIN_BUSY_SHARE * request.wall_ms:
+        if evidence.bound_share()[0] < MIN_BUSY_SHARE:
             return
         for find in (_no_tensor_cores, _unfused_attention, _chains):
             finding = find(evidence, summary, request)
@@ -89,6 +92,7 @@ def _finding(
     confidence: float,
 ) -> Finding:
     whole = evidence.usual_count
+    scale = _per_request(evidence, request)
     cost = _time(families, request)
     wall = evidence.wall_ms()
     top = max(families, key=lambda kernels: kernels.total_ms)
@@ -101,12 +105,12 @@ def _finding(
         cost_ms=cost,
         gain_ms=min(gain, headroom),
         wall_ms=wall,
-        occurrences=sum(kernels.count for kernels in families) / whole,
+        occurrences=sum(kernels.count for kernels in families) * scale,
         affected=whole,
         confidence=confidence,
         evidence=(
-            f"The device works for {percent(evidence.busy_share())} of the median {evidence.noun}",
-            *(_family(kernels, whole) for kernels in sorted(families, key=lambda kernels: -kernels.total_ms)[:3]),
+            _device_works(evidence),
+            *(_family(kernels, scale, whole) for kernels in sorted(families, key=lambda one: -one.total_ms)[:3]),
             estimate,
         ),
         advice=advice,
@@ -114,9 +118,22 @@ def _finding(
     )
 
 
-def _family(kernels: KernelFacts, requests: int) -> str:
-    each = f"{count(kernels.count / requests)} per request" if requests > 1 else count(kernels.count)
-    return f"{kernels.name}: {each}, median {kernels.median_us:.1f} us, {percent(kernels.share)} of the device's time"
+def _device_works(evidence: Evidence) -> str:
+    share, whole = evidence.bound_share()
+    return f"The device works for {percent(share)} of the {f'median {whole}' if whole == evidence.noun else whole}"
+
+
+def _per_request(evidence: Evidence, request: RequestFacts) -> float:
+    """Return what to multiply a number of kernels of the window with: requests that were cut hold some of them, too."""
+    kernels = evidence.summary.device.kernels if evidence.summary else 0
+    return request.kernels / kernels if request.kernels and kernels else 1 / evidence.usual_count
+
+
+def _family(kernels: KernelFacts, scale: float, requests: int) -> str:
+    times = kernels.count * scale
+    each = f"{count(round(times) if times >= WHOLE else times)} per request" if requests > 1 else count(kernels.count)
+    share = percent(kernels.share)
+    return f"{brief(kernels.name)}: {each}, median {kernels.median_us:.1f} us, {share} of the device's time"
 
 
 def _time(families: Iterable[KernelFacts], request: RequestFacts) -> float:
@@ -178,8 +195,8 @@ def _chains(evidence: Evidence, summary: TraceSummary, request: RequestFacts) ->
         and k.median_us >= MIN_CHAIN_US
         and not any(mark in k.name.lower() for mark in FUSED_MARKS)
     ]
-    whole = evidence.usual_count
-    if sum(k.share for k in loose) < MIN_CHAIN_SHARE or sum(k.count for k in loose) < MIN_CHAIN_KERNELS * whole:
+    each = sum(k.count for k in loose) * _per_request(evidence, request)
+    if sum(k.share for k in loose) < MIN_CHAIN_SHARE or each < MIN_CHAIN_KERNELS:
         return None
     return _finding(
         evidence,

@@ -6,6 +6,8 @@ no more than `MAX_IDLE_PER_LAUNCH_MS` a launch: longer gaps are something else t
 replay with the launches of each run issued at once, as a CUDA graph does; waits and host gaps stay in that replay. The
 device also idles between small kernels where a wait has just emptied its queue: what the removal of such waits would
 gain is theirs, and taken off here, since without the wait the same launches would hide behind the work before it.
+Nothing is said where launches alone were recorded of the threads that launch: what takes the time between them,
+dispatch or something else, is not known then.
 
 What is predicted assumes that launching costs nothing but one call of about 10 us a run (see the agent's `Gains`), and
 leaves kernels, their types and the time between them on the device as they are. It is what capture gives; fusion, which
@@ -78,7 +80,9 @@ class LaunchBound:
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         """Yield at most one finding: launching is a property of the whole request."""
         summary = evidence.summary
-        if summary is None or not summary.device.kernels or evidence.host_lane_missing or evidence.device_lane_missing:
+        if summary is None or not summary.device.kernels:
+            return
+        if evidence.host_lane_missing or evidence.device_lane_missing or evidence.launches_unseen:
             return
         launch = summary.launch
         wall = evidence.wall_ms()
