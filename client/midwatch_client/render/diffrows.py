@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from midwatch_server.diagnosis.diff import Diff
 from midwatch_server.diagnosis.diff.values import Change, Figure, Named, Part, Sample, SideFacts
-from midwatch_server.diagnosis.words import count, ms, percent, plural, size
+from midwatch_server.diagnosis.words import between, count, ms, percent, plural, size
 
 MOST_CHANGES = 12
 SMALL = 0.01
@@ -40,7 +40,7 @@ def figure_rows(diff: Diff) -> Iterator[tuple[str, str, str, str, str]]:
     yield _row(diff.wall, diff)
     samples = [sample for sample in (diff.wall.a, diff.wall.b) if sample is not None and sample.count > 1]
     if samples:
-        ranges = [f"{ms(sample.low)} to {ms(sample.high)}" for sample in samples]
+        ranges = [between(sample.low, sample.high) for sample in samples]
         yield ("half of them take", *(ranges if len(ranges) == 2 else ("", "")), "", "")
     for figure in (diff.slowest, *diff.figures):
         yield _row(figure, diff)
@@ -81,7 +81,7 @@ def finding_line(named: Named) -> str:
 
 def unchanged(diff: Diff) -> str:
     """Return the names of the figures that did not change, "" for none."""
-    return ", ".join(figure.label for figure in diff.figures if figure.status == "same")
+    return ", ".join(figure.label.partition(",")[0] for figure in diff.figures if figure.status == "same")
 
 
 def _most_ms(change: Change) -> float:

@@ -8,6 +8,7 @@ from midwatch.model.finding import Finding, Kind, Verdict
 from midwatch.model.site import Site
 from midwatch.model.trace import DeviceFacts, TraceSummary
 from midwatch_server.diagnosis import Evidence, Report
+from midwatch_server.diagnosis.evidence import HARDLY_SLOWED
 from midwatch_server.diagnosis.words import ms, percent, plural
 from midwatch_server.diagnosis.worth import NOTE_SHARE
 
@@ -93,9 +94,11 @@ def _window(summary: TraceSummary) -> str:
     cut = f", {window.requests_cut} cut at the edges" if window.requests_cut else ""
     served = Evidence(summary=summary)
     of = f" of {served.main[0].route}" if len(served.routes) > 1 else ""
-    median = f"the median{of} takes {ms(summary.request_p50_ms)} traced"
-    if window.untraced_factor != 1.0:
-        median += f", about {ms(summary.request_p50_ms * window.untraced_factor)} without the profiler"
+    median = f"{'it' if window.requests == 1 else f'the median{of}'} takes {ms(summary.request_p50_ms)}"
+    if window.untraced_factor < HARDLY_SLOWED:
+        median += f" traced, about {ms(summary.request_p50_ms * window.untraced_factor)} without the profiler"
+    elif window.untraced_factor == 1.0:
+        median += " traced"
     return f"{plural(window.requests, name)} in {ms(window.duration_ms)}{cut}; {median}"
 
 
@@ -171,7 +174,8 @@ def graph(finding: Finding) -> str:
         return ""
     if candidate.suitable:
         return f"could be captured ({candidate.reason}); predicted {ms(candidate.predicted_ms)} per request"
-    return f"not as it stands: {candidate.reason}"
+    captured = f"; captured, it would take about {ms(candidate.predicted_ms)}" if candidate.predicted_ms > 0 else ""
+    return f"not as it stands: {candidate.reason}{captured}"
 
 
 def timeline_heading(summary: TraceSummary) -> str:

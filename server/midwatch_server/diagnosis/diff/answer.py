@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from midwatch_server.diagnosis.diff.values import Change, Diff, Figure, Part, Sample, Share
-from midwatch_server.diagnosis.words import ms, percent
+from midwatch_server.diagnosis.words import between, ms, percent
 
 REST = 0.25
 """Of the difference: where more of it is accounted for by nothing, that is said."""
@@ -56,14 +56,8 @@ def _lower(sentence: str) -> str:
 
 
 def _range(sample: Sample) -> str:
-    return f"{ms(sample.median)} (mostly {_bounds(sample)})" if sample.count > 1 else ms(sample.median)
-
-
-def _bounds(sample: Sample) -> str:
-    low, high = ms(sample.low), ms(sample.high)
-    if low.rpartition(" ")[2] == high.rpartition(" ")[2]:
-        low = low.rpartition(" ")[0]
-    return f"{low} to {high}"
+    median, mostly = ms(sample.median), between(sample.low, sample.high)
+    return f"{median} (mostly {mostly})" if sample.count > 1 and mostly != median else median
 
 
 def _headline(diff: Diff) -> str:

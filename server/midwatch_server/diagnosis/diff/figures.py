@@ -12,9 +12,13 @@ from midwatch.model.trace import RequestFacts
 from midwatch_server.diagnosis.diff.side import Side
 from midwatch_server.diagnosis.diff.spread import sample, status
 from midwatch_server.diagnosis.diff.values import Figure, Sample
+from midwatch_server.diagnosis.verdict import DEVICE_BOUND
 
 MIN_SHARE = 0.01
-"""Of the longer request: a smaller difference in time matters to nobody. Counts must differ by as much, too."""
+"""Of the shorter request: a smaller difference in time matters to nobody. Counts must differ by as much, too.
+
+Of the shorter one, since beside a request a hundred times as long nothing in a short one would ever be said to change.
+"""
 MIN_MS = 0.002
 """Two microseconds: less than the clocks of traces are good for."""
 
@@ -48,7 +52,7 @@ TOLD = (
 
 def floor_ms(a: Side, b: Side) -> float:
     """Return the milliseconds below which a difference between ``a`` and ``b`` matters to nobody."""
-    return max(MIN_SHARE * max(statistics.median(a.walls), statistics.median(b.walls)), MIN_MS)
+    return max(MIN_SHARE * min(statistics.median(a.walls), statistics.median(b.walls)), MIN_MS)
 
 
 def wall(a: Side, b: Side) -> Figure:
@@ -92,6 +96,9 @@ def _host(a: Side, b: Side) -> Figure | None:
     if not (known and a.requests and b.requests):
         return None
     traced = a.of(lambda facts: facts.host_busy_ms), b.of(lambda facts: facts.host_busy_ms)
+    if any(_on_device(side) and side.evidence.busy_share() >= DEVICE_BOUND for side in (a, b)):
+        # The host's part of the profiler's cost hides behind the device there: the request's factor says nothing of it.
+        return _measured("host_busy_ms", "host busy, traced", *traced, floor_ms(a, b))
     untraced = tuple(map(a.evidence.untraced, traced[0])), tuple(map(b.evidence.untraced, traced[1]))
     return _corrected(a, b, "host_busy_ms", "host busy, untraced", untraced=untraced, traced=traced)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from midwatch.model.trace import RequestFacts, TraceSummary
 
 from midwatch_server.diagnosis.diff.values import SideFacts
-from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.evidence import HARDLY_SLOWED, Evidence
 from midwatch_server.diagnosis.report import Report
 
 
@@ -39,8 +39,9 @@ class Side:
 
     @property
     def cost_known(self) -> bool:
-        """True where the profiler's cost comes from a latency known without it."""
-        return any(caveat.code == "untraced_factor" for caveat in self.summary.window.caveats)
+        """True where the profiler's cost comes from a latency known without it, or was judged to be next to nothing."""
+        known = any(caveat.code == "untraced_factor" for caveat in self.summary.window.caveats)
+        return known or HARDLY_SLOWED <= self.evidence.factor < 1.0
 
     @property
     def device_known(self) -> bool:

@@ -8,6 +8,7 @@ from midwatch.model.resource import Resource
 from midwatch.model.site import Site
 from midwatch.model.trace import Caveat, DeviceFacts, GapFacts, GcFacts, LaunchFacts, TimeFacts
 from midwatch_server.diagnosis.diff import compare, diff_document
+from midwatch_server.diagnosis.words import between
 
 METRIC = Site("metrics.py", 41, "record", "app.metrics", exact=True, how="sample", callee="item")
 
@@ -40,8 +41,7 @@ def test_a_wait_that_hid_behind_device_work_gains_nothing_and_is_not_blamed(side
     diff = compare(side(busy_ms=9.5, waits=(moved,)), side(busy_ms=9.5, waits=(handed,)))
     assert diff.wall.status == "same"
     assert diff.answer[0] == (
-        "No difference beyond the spread of the requests: the median request takes 10.0 ms (mostly 10.0 to 10.0 ms) in "
-        "A and 10.0 ms (mostly 10.0 to 10.0 ms) in B."
+        "No difference beyond the spread of the requests: the median request takes 10.0 ms in A and 10.0 ms in B."
     )
     assert "the `.item()` wait in record (metrics.py:41), gone (2.9 ms)" in diff.answer[1]
     assert "the hand-over of the result in reply (metrics.py:90), new (2.9 ms)" in diff.answer[1]
@@ -184,3 +184,48 @@ def test_without_samples_the_operators_account_for_it(make, report):
     diff = compare(before, replace(after, summary=replace(after.summary, requests=faster)))
     assert diff.shares[0].change.label == "operators"
     assert diff.shares[0].ms == pytest.approx(-2.4)
+
+
+def statuses(diff):
+    return {figure.key: figure.status for figure in diff.figures}
+
+
+def test_beside_a_request_a_hundred_times_as_long_what_changed_in_the_short_one_is_still_said(side):
+    """Its device idles 2.5 of 2.9 ms, that of the other 0.7 of 273 ms: 1.8 ms are nothing in the long one alone."""
+    short = side(wall_ms=2.9, busy_ms=0.4, host_ms=2.9)
+    long = side(wall_ms=273.0, busy_ms=272.3, host_ms=6.5, jitter=0.0001)
+    forth, back = compare(short, long), compare(long, short)
+    assert (statuses(forth)["device_idle_ms"], statuses(back)["device_idle_ms"]) == ("less", "more")
+    assert statuses(forth)["kernels"] == "same"
+
+
+def test_the_host_s_time_is_shown_as_traced_where_its_cost_hides_behind_the_device(make, report, side):
+    """There the request takes as long without the profiler; that its host does, too, is not known."""
+    plain = make.window(busy_ms=1.0, host_ms=9.5)
+    slowed = replace(
+        plain, window=replace(plain.window, untraced_factor=0.5, caveats=(Caveat("untraced_factor", "."),))
+    )
+    host = {figure.key: figure for figure in compare(report(slowed), side(busy_ms=9.0, host_ms=9.5)).figures}[
+        "host_busy_ms"
+    ]
+    assert (host.label, host.a.median, host.b.median, host.status) == ("host busy, traced", 9.5, 9.5, "same")
+    host = {figure.key: figure for figure in compare(report(slowed), side(busy_ms=1.0, host_ms=9.5)).figures}[
+        "host_busy_ms"
+    ]
+    assert (host.label, host.a.median, host.b.median) == ("host busy, untraced", 4.75, 9.5)
+
+
+def test_a_cost_of_the_profiler_that_was_judged_to_be_nothing_casts_no_doubt(make, report):
+    plain = make.window()
+    known = replace(plain, window=replace(plain.window, untraced_factor=0.5, caveats=(Caveat("untraced_factor", "."),)))
+    hardly, unknown = (replace(plain, window=replace(plain.window, untraced_factor=one)) for one in (0.999, 1.0))
+    assert compare(report(known), report(hardly)).wall.status == "more"
+    assert compare(report(known), report(unknown)).wall.status == "same"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(273.2, 273.4, "273 ms"), (2.9, 3.2, "2.9 to 3.2 ms"), (0.004, 0.02, "4.0 us to 0.02 ms")],
+)
+def test_a_range_has_its_unit_once_and_no_ends_that_are_alike(low, high, said):
+    assert between(low, high) == said
