@@ -1,5 +1,6 @@
 """Comparisons of traces that were recorded on an H200."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,25 @@ def test_the_same_window_with_a_lane_lost_is_not_slower(diff):
         found = diff(f"field/derived__{damaged}", whole)
         assert found.wall.status == "same", damaged
         assert not [figure.key for figure in found.figures if figure.status in ("more", "less") and figure.unit == "ms"]
+
+
+def test_the_same_lines_at_two_sizes_are_held_up_by_other_things(diff):
+    """A matrix product and an addition, a hundred times a request: 64 by 64, and 4096 by 4096."""
+    found = diff("sizes/matmul_add_64", "sizes/matmul_add_4096")
+    assert len(found.answer) == 1
+    assert re.match(
+        r"A request takes (89|9\d)\.\d times as long in B, 273 ms instead of (2\.9|3\.\d) ms; ", found.answer[0]
+    )
+    assert found.answer[0].endswith("all of it is matrix products, 0.31 ms before, 268 ms now.")
+    launches, kernels = found.findings
+    assert (launches.status, launches.a.kind.value) == ("gone", "launch_bound")
+    assert (launches.a.graph_candidate.suitable, launches.a.graph_candidate.hazards) == (True, ())
+    assert launches.a.recoverable_ms == pytest.approx(2.2, abs=0.1)
+    assert (kernels.status, kernels.b.kind.value) == ("new", "kernel_bound")
+    assert kernels.b.title.startswith("Matrix products in fp32 without tensor cores take 268 ms of 273 ms")
+    assert kernels.b.evidence[1].endswith("...: 100 per request, median 2678.0 us, 98 % of the device's time")
+    figures = {figure.key: figure.status for figure in found.figures}
+    expected = {"device_idle_ms": "less", "device_busy_ms": "more", "launches": "same", "host_busy_ms": "same"}
+    assert {key: figures[key] for key in expected} == expected
+    assert found.comparability.verdict == "limited", "light windows know no shapes"
+    assert found.changed == ()
