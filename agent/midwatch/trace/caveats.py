@@ -35,13 +35,17 @@ def find_caveats(scene: Scene, untraced_p50_ms: float | None, gains: Gains) -> l
 def _device_lane(scene: Scene) -> list[Caveat]:
     trace, links = scene.trace, scene.links
     found = []
-    lost, launches = int(links.lost.sum()), int(links.launches.sum())
+    lost, launches = int(links.missing.sum()), int(links.launches.sum())
     if lost and lost == launches and not scene.has_device:
         text = f"{launches} launches, but no record of a kernel: the device lane is missing and its idle time unknown."
         found.append(Caveat("device_lane_missing", text, lost))
     elif lost:
         text = f"{lost} of {launches} launches have no record of their kernels; where they lie, idle time is unknown."
         found.append(Caveat("device_records_lost", text, lost))
+    queued = int((links.lost & links.queued).sum())
+    if queued:
+        text = f"{queued} launches still stood in line for the device when the recording ended."
+        found.append(Caveat("work_queued_at_end", text, queued))
     captured = int((links.captured & np.isin(links.kinds, (apis.LAUNCH, apis.GRAPH))).sum())
     if captured:
         text = f"{captured} launches were recorded into a graph and did not run."

@@ -31,7 +31,7 @@ def device_facts(scene: Scene, waits: list[Wait]) -> DeviceFacts:
     """Describe all devices together, from the first piece of work to the last."""
     trace, links = scene.trace, scene.links
     launches = int(links.launches.sum())
-    lost = int(links.lost.sum())
+    lost = int(links.missing.sum())
     graphs = int(((links.kinds == apis.GRAPH) & ~links.captured).sum())
     if not scene.has_device:
         return DeviceFacts(

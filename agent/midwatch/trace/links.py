@@ -30,6 +30,8 @@ class Links:
     """Where the rows of each runtime row begin in ``order``; one more entry ends the last."""
     captured: Mask
     """Runtime rows inside the capture of a graph: they launch nothing."""
+    queued: Mask
+    """Runtime rows whose work, if they launch any, still stood in line when the recording ended."""
 
     def works_of(self, row: int) -> list[int]:
         """Device rows that a runtime row launched, in order of start."""
@@ -44,9 +46,15 @@ class Links:
 
     @cached_property
     def lost(self) -> Mask:
-        """Launches whose kernels are not in the trace."""
+        """Launches whose kernels are not in the trace: they ran after its end, or their records are missing."""
         lost: Mask = self.launches & (self.works == 0)
         return lost
+
+    @cached_property
+    def missing(self) -> Mask:
+        """Launches whose kernels should be in the trace, and are not."""
+        missing: Mask = self.lost & ~self.queued
+        return missing
 
 
 def link(trace: Trace) -> Links:
@@ -66,7 +74,25 @@ def link(trace: Trace) -> Links:
     first[launcher[linked][::-1]] = linked[::-1]
     order = np.argsort(launcher, kind="stable")
     opens = np.searchsorted(launcher[order], np.arange(len(runtime) + 1), side="left")
-    return Links(kinds, launcher, works, first, order.tolist(), opens.tolist(), _captured(trace, kinds))
+    queued = _queued(trace, kinds, launcher)
+    return Links(kinds, launcher, works, first, order.tolist(), opens.tolist(), _captured(trace, kinds), queued)
+
+
+def _queued(trace: Trace, kinds: Ints, launcher: Ints) -> Mask:
+    """Calls after the last one whose work is known, made while the device still worked, and waited for by nobody.
+
+    Work runs in the order of its launches as a rule, so what was launched later ran later; where somebody waited for
+    the device afterwards, and got to the end of it, it did run, and its record is missing.
+    """
+    runtime, device = trace.runtime, trace.device
+    linked = np.flatnonzero(launcher >= 0)
+    if not len(linked):
+        return np.zeros(len(runtime), np.bool_)
+    newest = int(runtime.start[launcher[linked]].max())
+    waits = runtime.start[np.isin(kinds, (apis.DEVICE_SYNC, apis.STREAM_SYNC))]
+    waited = int(waits.max()) if len(waits) else -1
+    queued: Mask = (runtime.start > max(newest, waited)) & (runtime.start <= int(device.end.max()))
+    return queued
 
 
 def _captured(trace: Trace, kinds: Ints) -> Mask:

@@ -212,7 +212,7 @@ def test_records_lost_at_the_edge_of_a_window_leave_the_rest_of_it(machine, tmp_
         machine.think(10)
     summary = summarise(machine.lanes.write(tmp_path))
     assert summary.window.basis == "window"
-    assert summary.device.launches_without_kernel == 5
+    assert summary.device.launches_without_kernel == 4, "the first of them found the device at work"
     assert summary.launch.per_request == 40
     assert summary.launch.recoverable_ms > 0.5
 
@@ -284,3 +284,40 @@ def test_launches_of_other_threads_are_counted(tmp_path, lanes):
     (caveat,) = [c for c in summarise(lanes.write(tmp_path)).window.caveats if c.code == "ops_missing_on_thread"]
     assert caveat.count == 8
     assert caveat.text.startswith("8 of 9 launches came from threads whose operators were not recorded")
+
+
+def queued_at_the_end(lanes, *, known=4, launched=10):
+    """Launches every 5 us of kernels of 100 us; only the first of them ran before the recording ended."""
+    lanes.request(0, 300)
+    for number in range(launched):
+        link = lanes.call("cudaLaunchKernel", number * 5, number * 5 + 4)
+        if number < known:
+            lanes.work("kernel", "k", 10 + number * 100, 110 + number * 100, link)
+
+
+def codes(summary):
+    return [caveat.code for caveat in summary.window.caveats]
+
+
+def test_what_stood_in_line_when_the_recording_ended_is_not_lost(lanes, tmp_path):
+    queued_at_the_end(lanes)
+    summary = summarise(lanes.write(tmp_path))
+    assert summary.device.launches_without_kernel == 0
+    assert (codes(summary).count("work_queued_at_end"), "device_records_lost" in codes(summary)) == (1, False)
+    assert summary.launch.recoverable_ms == 0.0, "the request itself is not whole"
+
+
+def test_what_was_waited_for_did_run_and_its_records_are_lost(lanes, tmp_path):
+    queued_at_the_end(lanes)
+    lanes.call("cudaDeviceSynchronize", 60, 1020)
+    summary = summarise(lanes.write(tmp_path))
+    assert summary.device.launches_without_kernel == 6
+    assert ("work_queued_at_end" in codes(summary), "device_records_lost" in codes(summary)) == (False, True)
+
+
+def test_what_was_launched_to_an_idle_device_should_have_run(lanes, tmp_path):
+    queued_at_the_end(lanes, known=4, launched=4)
+    for at in range(600, 650, 10):
+        lanes.call("cudaLaunchKernel", at, at + 4)
+    summary = summarise(lanes.write(tmp_path))
+    assert summary.device.launches_without_kernel == 5
