@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import typer
 from midwatch_client.commands.agents import agents
 from midwatch_client.commands.analyze import analyze
 from midwatch_client.commands.collector import collector
+from midwatch_client.commands.common import progress
 from midwatch_client.commands.db import upgrade
 from midwatch_client.commands.demo import demo
 from midwatch_client.commands.diff import diff
@@ -37,14 +39,14 @@ def _ends_well(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **kwargs)
             sys.stdout.flush()
         except Failure as failure:
-            sys.stderr.write(f"midwatch: {failure}\n")
+            progress(f"midwatch: {failure}")
             raise typer.Exit(failure.code) from None
         except ModuleNotFoundError as error:
             name = (error.name or "").partition(".")[0]
             if not name or name.startswith("midwatch"):
                 raise
             remedy = f"pip install {_PACKAGES.get(name, 'midwatch')}"
-            sys.stderr.write(f"midwatch: this needs {name}, which is not installed in this environment: {remedy}\n")
+            progress(f"midwatch: this needs {name}, which is not installed in this environment: {remedy}")
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
@@ -89,4 +91,8 @@ def _about_db() -> None:
 
 def main() -> None:
     """Run the command line; exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal has no letters for is no reason to fail: it is written as an escape, too.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     build()(prog_name="midwatch")

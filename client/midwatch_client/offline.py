@@ -122,15 +122,15 @@ def reading(path: Path, which: str = "") -> Iterator[Callable[[int, int], None] 
         yield None
         return
     from midwatch_server.diagnosis import words
-    from rich.console import Console
-    from rich.markup import escape
 
-    name = escape(f"{which}{path.name}")
+    from midwatch_client.console import PlainConsole, line
+
+    name = f"{which}{path.name}"
 
     def tell(done: int, total: int) -> None:
         read = done >= total
         share = f"{100 * done // max(total, 1)} % of {words.size(total)}"
-        status.update(f"summing up {name}" if read else f"reading {name}: {share}")
+        status.update(line((f"summing up {name}" if read else f"reading {name}: {share}", "")))
 
-    with Console(stderr=True).status(f"reading {name}") as status:
+    with PlainConsole(sys.stderr).status(line((f"reading {name}", ""))) as status:
         yield tell

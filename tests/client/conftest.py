@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import enum
+import math
+import random
+import types
+import typing
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
 
 import grpc
 import pytest
-from midwatch.wire.codec import to_message
+from midwatch.wire.codec import from_message, to_message
 from midwatch_client.api import Client
+from midwatch_client.cli import build
 from midwatch_proto.v1 import query_pb2, query_pb2_grpc, trigger_pb2, trigger_pb2_grpc
+from typer.testing import CliRunner, Result
 
 
 class Script(query_pb2_grpc.QueryServiceServicer, trigger_pb2_grpc.TriggerServiceServicer):
@@ -93,6 +101,68 @@ def script() -> Iterator[Script]:
 
 
 @pytest.fixture
+def run(script: Script) -> Callable[..., Result]:
+    """Runs a command of the command line against the server."""
+
+    def invoke(*arguments: str, **environment: str) -> Result:
+        settings = {"MIDWATCH_COLLECTOR": script.address, "COLUMNS": "200", **environment}
+        return CliRunner().invoke(build(), [*arguments], env=settings)
+
+    return invoke
+
+
+@pytest.fixture
 def client(script: Script) -> Iterator[Client]:
     with Client(script.address) as made:
         yield made
+
+
+@pytest.fixture
+def forger() -> type[Forger]:
+    return Forger
+
+
+class Forger:
+    """Makes values of the model that no honest agent sends: hostile texts, numbers that are none, lists of any length.
+
+    They pass the wire, so only what protobuf lets through is made.
+    """
+
+    TEXTS = (
+        "",
+        "x",
+        "\x1b[2J\x1b]0;mine\x07",
+        "a\nb\r\tc",
+        "[red]b[/red] [/]",
+        "\u202eevil\u2066",
+        "\x9b31m",
+        "日本" * 30,
+    )
+    FLOATS = (0.0, 1.0, 0.5, -3.0, 1e-9, 1e300, -1e300, math.nan, math.inf, -math.inf)
+    INTS = (0, 1, 2, 7, -1, -5, 1000, 2**63 - 1, -(2**63))
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def value(self, hint: Any, depth: int = 0) -> Any:
+        """Return a value for one type, as a class's annotations name it."""
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin in (typing.Union, types.UnionType):
+            inner = next(one for one in arguments if one is not type(None))
+            return None if self.random.random() < 0.3 else self.value(inner, depth)
+        if origin is tuple:
+            if arguments[-1] is not Ellipsis:
+                return tuple(self.value(one, depth) for one in arguments)
+            longest = 4 if depth < 3 else 2
+            return tuple(self.value(arguments[0], depth + 1) for _ in range(self.random.randrange(longest)))
+        if dataclasses.is_dataclass(hint):
+            hints = typing.get_type_hints(hint)
+            return hint(**{field.name: self.value(hints[field.name], depth + 1) for field in dataclasses.fields(hint)})
+        if issubclass(hint, enum.Enum):
+            return self.random.choice(list(hint))
+        choices: dict[type, Any] = {str: self.TEXTS, float: self.FLOATS, int: self.INTS, bool: (True, False)}
+        return self.random.choice(choices[hint])
+
+    def sent(self, cls: type) -> Any:
+        """Return a forged value of ``cls`` as it comes over the wire."""
+        return from_message(to_message(self.value(cls)))

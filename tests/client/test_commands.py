@@ -5,16 +5,14 @@ import platform
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from midwatch.model.capture import Capture
 from midwatch.model.finding import Diagnosis, Finding, Kind, Verdict
 from midwatch.model.incident import CaptureDetail, Incident, IncidentDetail
 from midwatch.model.resource import Resource
 from midwatch.model.site import Site
 from midwatch.model.status import AgentStatus, AgentView, Part
-from midwatch_client.cli import build
 from midwatch_proto.v1 import trigger_pb2
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 RESOURCE = Resource("a1", "ranker", host="night-1", pid=4711, torch="2.13.0")
 TITLE = "A collection by hand"
@@ -22,15 +20,6 @@ SITE = Site("shop/cart.py", 33, "trim", exact=True)
 FINDING = Finding(Kind.GC_PAUSE, TITLE, SITE, 100.0, 0.9, 99.0, 1.0, 2, 0.9)
 INCIDENT = Incident("inc123", "v1:x", "ranker", "/rank", Kind.GC_PAUSE, "A collection by hand", 4, 1, 2, latest=FINDING)
 CAPTURE = CaptureDetail(Capture("cap123", "demand", "done"), Diagnosis(Verdict.FINDINGS, (FINDING,)), RESOURCE)
-
-
-@pytest.fixture
-def run(script):
-    def invoke(*arguments: str, **environment: str) -> Result:
-        settings = {"MIDWATCH_COLLECTOR": script.address, "COLUMNS": "200", **environment}
-        return CliRunner().invoke(build(), [*arguments], env=settings)
-
-    return invoke
 
 
 def document(result: Result) -> dict:

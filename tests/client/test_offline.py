@@ -134,7 +134,7 @@ def test_progress_only_on_a_terminal(monkeypatch):
     with offline.reading(FP32) as tell:
         assert tell is None
     said = []
-    monkeypatch.setattr(Status, "update", lambda self, text: said.append(text))
+    monkeypatch.setattr(Status, "update", lambda self, text: said.append(text.plain))
     monkeypatch.setattr(sys, "stderr", Terminal())
     with offline.reading(FP32, "2 of 8: ") as tell:
         tell(5, 10)

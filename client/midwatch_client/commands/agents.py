@@ -41,6 +41,8 @@ def agents(
 def _table(found: Sequence[AgentView], now_unix_ns: int) -> Table:
     from rich.table import Table
 
+    from midwatch_client.console import Cell
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in (
         "service",
@@ -55,11 +57,9 @@ def _table(found: Sequence[AgentView], now_unix_ns: int) -> Table:
         "last heard",
         "what is off",
     ):
-        table.add_column(
-            name, justify="right" if name in ("pid", "requests", "spikes", "windows") else "left", overflow="fold"
-        )
+        table.add_column(name, justify="right" if name in ("pid", "requests", "spikes", "windows") else "left")
     for view in found:
-        table.add_row(*_row(view, now_unix_ns))
+        table.add_row(*map(Cell, _row(view, now_unix_ns)))
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from midwatch_client.errors import Failure
+from midwatch_client.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,20 +46,28 @@ __all__ = [
 
 def console() -> Console:
     """A console on standard output; colours only on a terminal."""
-    from rich.console import Console
+    from midwatch_client.console import PlainConsole
 
     wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
-    return Console(file=sys.stdout, highlight=False, soft_wrap=False, width=wide)
+    return PlainConsole(sys.stdout, width=wide)
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    """One JSON document on standard output. JSON has no word for what is no number: it is null, not known."""
+    sys.stdout.write(json.dumps(_numbers(document), indent=2, allow_nan=False) + "\n")
+
+
+def _numbers(document: Any) -> Any:
+    if isinstance(document, float):
+        return document if math.isfinite(document) else None
+    if isinstance(document, dict):
+        return {key: _numbers(value) for key, value in document.items()}
+    return [_numbers(item) for item in document] if isinstance(document, (list, tuple)) else document
 
 
 def say(text: str) -> None:
     """One line on standard output."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{visible(text)}\n")
 
 
 def listing(name: str, items: Sequence[Any]) -> dict[str, Any]:
@@ -69,5 +79,5 @@ def listing(name: str, items: Sequence[Any]) -> dict[str, Any]:
 
 def progress(text: str) -> None:
     """One line for the person who waits, on standard error."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{visible(text)}\n")
     sys.stderr.flush()

@@ -38,9 +38,10 @@ def doctor(collector: CollectorOption = DEFAULT_COLLECTOR, json_: JsonFlag = Fal
 
 def _table(parts: Sequence[Part]) -> Table:
     from rich.table import Table
-    from rich.text import Text
+
+    from midwatch_client.console import Cell
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for part in parts:
-        table.add_row(part.name, Text(part.state, style=_STYLES.get(part.state, "")), Text(part.detail))
+        table.add_row(part.name, Cell(part.state, _STYLES.get(part.state, "")), Cell(part.detail))
     return table

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from midwatch_client.commands.common import DEFAULT_COLLECTOR, CollectorOption, Failure, JsonFlag, print_json, progress
+from midwatch_client.commands.common import (
+    DEFAULT_COLLECTOR,
+    CollectorOption,
+    Failure,
+    JsonFlag,
+    print_json,
+    progress,
+    say,
+)
 from midwatch_client.commands.show import emit
 from midwatch_client.commands.trace import save, wrote
 
@@ -81,7 +88,7 @@ def _order(client: Client, service: str, wanted: Wanted, *, json_: bool) -> None
     if json_:
         print_json({"schema": "midwatch.order.v1", "capture_id": capture_id})
     else:
-        sys.stdout.write(f"{capture_id}\n")
+        say(capture_id)
 
 
 def _say(step: Progress) -> None:

@@ -61,18 +61,20 @@ def table(verdicts: Sequence[Verdict]) -> Table:
     """What was planted and what was found, a row each."""
     from rich.table import Table
 
+    from midwatch_client.console import Cell
+
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("planted", "at", "found", "at", "", "times"):
-        shown.add_column(name, overflow="fold", justify="right" if name == "times" else "left")
+        shown.add_column(name, justify="right" if name == "times" else "left")
     for verdict in verdicts:
         fault, seen = verdict.fault, verdict.seen
         row = [fault.kind.value, f"{fault.file}:{fault.line}"]
         if seen is None:
-            shown.add_row(*row, "not found", "", "no", "")
+            shown.add_row(*map(Cell, (*row, "not found", "", "no", "")))
             continue
         site, incident = seen.site, seen.incident
         answer = "yes" if verdict.found else "another line" if site.line != fault.line else "not exact"
-        shown.add_row(*row, incident.kind.value, _short(site), answer, str(incident.count))
+        shown.add_row(*map(Cell, (*row, incident.kind.value, _short(site), answer, str(incident.count))))
     return shown
 
 

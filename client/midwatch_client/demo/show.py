@@ -88,7 +88,8 @@ def _watch_incidents(plan: Plan, running: _Running, stage: Stage, console: Conso
     faults = [fault for fault in planted() if running.device != "cpu" or not fault.needs_gpu] if plan.load else []
     if plan.load:
         stage.start("load", "midwatch_client.demo.load", ["--port", str(running.service_port)])
-        console.print(f"The load is on. {len(faults)} faults are planted; incidents follow as they come in:\n")
+        console.print(f"The load is on. {len(faults)} faults are planted; incidents follow as they come in:")
+        console.print()
     watch = Watch(running.address, SERVICE)
     verdicts = check.judge(faults, [])
     try:
@@ -98,7 +99,7 @@ def _watch_incidents(plan: Plan, running: _Running, stage: Stage, console: Conso
             while (now := time.monotonic()) < began + plan.seconds:
                 stage.check()
                 for incident in watch.fresh():
-                    console.print(f"  {now - began:5.1f} s  {line(incident)}", soft_wrap=True, markup=False)
+                    console.print(f"  {now - began:5.1f} s  {line(incident)}", soft_wrap=True)
                 if running.device != "cpu" and profiled == began and now > began + _GPU_PROFILE_AT_S:
                     profiled = now
                     _profile(client, console)
@@ -112,10 +113,13 @@ def _watch_incidents(plan: Plan, running: _Running, stage: Stage, console: Conso
     finally:
         watch.close()
     if faults:
-        console.print("\nPlanted and found:\n")
+        _paragraph(console, "Planted and found:")
+        console.print()
         console.print(check.table(verdicts))
         found = sum(verdict.found for verdict in verdicts)
-        console.print(f"\n{found} of {len(verdicts)} planted faults were found with the right kind and the exact line.")
+        _paragraph(
+            console, f"{found} of {len(verdicts)} planted faults were found with the right kind and the exact line."
+        )
     return verdicts
 
 
@@ -133,15 +137,15 @@ def _profile(client: Client, console: Console) -> None:
     try:
         client.profile(SERVICE, requests=20)
     except CollectorError as error:
-        console.print(f"  A profile on demand did not work: {error}", markup=False)
+        console.print(f"  A profile on demand did not work: {error}")
 
 
 def _how_to_look_further(plan: Plan, running: _Running, console: Console) -> None:
-    console.print(
-        "\nTo look further:\n"
-        if plan.hold or plan.keep_db
-        else "\nTo look further, run `midwatch demo --hold` and then:\n"
+    _paragraph(
+        console,
+        "To look further:" if plan.hold or plan.keep_db else "To look further, run `midwatch demo --hold` and then:",
     )
+    console.print()
     where = (
         ""
         if running.address == f"127.0.0.1:{COLLECTOR_PORT}" and not plan.keep_db
@@ -162,7 +166,7 @@ def _how_to_look_further(plan: Plan, running: _Running, console: Console) -> Non
 
 
 def _hold(stage: Stage, console: Console) -> None:
-    console.print("\nThe demo keeps running. Ctrl-C ends it.")
+    _paragraph(console, "The demo keeps running. Ctrl-C ends it.")
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             stage.check()
@@ -176,12 +180,19 @@ def _recorded_on_a_gpu(console: Console) -> None:
 
     from midwatch_client.render.terminal import print_report
 
-    console.print(
-        "\nAnd a trace of the story that Midwatch comes from, recorded on an H200 (`midwatch analyze` on a file):\n"
+    _paragraph(
+        console,
+        "And a trace of the story that Midwatch comes from, recorded on an H200 (`midwatch analyze` on a file):",
     )
+    console.print()
     with resources.as_file(resources.files("midwatch_client.demo") / "data" / "item_metric.json.gz") as path:
         summary = summarise(path)
     print_report(Report(diagnose(Evidence(summary=summary)), summary=summary, file=summary.file), console)
+
+
+def _paragraph(console: Console, text: str) -> None:
+    console.print()
+    console.print(text)
 
 
 @contextlib.contextmanager

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from midwatch_server.diagnosis.diff import Diff
 from rich.console import Console
-from rich.text import Text
 
+from midwatch_client.console import line
 from midwatch_client.render import diffrows
-from midwatch_client.render.grid import escaped, grid, lines, markdown_grid, printable
+from midwatch_client.render.grid import escaped, grid, lines, markdown_grid
 
 MAX_WIDTH = 110
 STYLES = {"less": "green", "gone": "green", "more": "red", "new": "red", "same": "dim"}
@@ -22,11 +22,11 @@ def print_diff(diff: Diff, console: Console) -> None:
     lines(console, diff.answer[1:], width)
     console.print()
     for name, facts in (("A", diff.a), ("B", diff.b)):
-        console.print(Text(printable(f"{name}  {facts.label}"), style="dim"), soft_wrap=True)
+        console.print(line((f"{name}  {facts.label}", "dim")), soft_wrap=True)
         lines(console, [diffrows.side(facts, diff.noun)], width, style="dim", indent=3)
     for title, texts in _sections(diff):
         console.print()
-        console.print(Text(title, style="bold"))
+        console.print(line((title, "bold")))
         lines(console, [f"- {text}" for text in texts], width, indent=3, hang=2)
     for head, rows in _tables(diff):
         console.print()
@@ -42,11 +42,11 @@ def diff_markdown(diff: Diff) -> str:
     for name, facts in (("A", diff.a), ("B", diff.b)):
         text.append(f"- {name}: {escaped(facts.label)}, {escaped(diffrows.side(facts, diff.noun))}")
     for title, texts in _sections(diff):
-        text += ["", f"### {title}", "", *(f"- {escaped(line)}" for line in texts)]
+        text += ["", f"### {title}", "", *(f"- {escaped(text)}" for text in texts)]
     for head, rows in _tables(diff):
         text += ["", *markdown_grid(head, rows, left=(0, len(head) - 1))]
-    for line in _unchanged(diff):
-        text += ["", line]
+    for sentence in _unchanged(diff):
+        text += ["", escaped(sentence)]
     return "\n".join(text) + "\n"
 
 

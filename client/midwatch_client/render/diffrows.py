@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from midwatch_server.diagnosis.diff import Diff
 from midwatch_server.diagnosis.diff.values import Change, Figure, Named, Part, Sample, SideFacts
-from midwatch_server.diagnosis.words import between, count, ms, percent, plural, size
+from midwatch_server.diagnosis.words import HUGE, between, count, ms, percent, plural, size
 
 MOST_CHANGES = 12
 SMALL = 0.01
@@ -102,7 +103,7 @@ def _value(value: float, unit: str) -> str:
     if unit == "ms":
         return ms(value)
     if unit == "us":
-        return f"{value:.1f} us"
+        return f"{value:.1f} us" if abs(value) < HUGE else ms(value)
     return size(value) if unit == "bytes" else count(value)
 
 
@@ -111,4 +112,5 @@ def _cost(part: Part | None) -> str:
         return "-"
     rare = f", in {percent(part.share)}" if part.share < 1 else ""
     detail = f", {part.detail}" if part.detail and not part.detail.startswith(("cuda", "hip")) else ""
-    return f"{ms(part.ms)} in {count(round(part.count) if part.count >= 10 else part.count)}{detail}{rare}"
+    many = round(part.count) if 10 <= part.count < math.inf else part.count
+    return f"{ms(part.ms)} in {count(many)}{detail}{rare}"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-CONTROL = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160), *range(8234, 8239)), "�")
-"""What steers a terminal, or turns text around, has no business in a name."""
+from midwatch_client.console import Cell, line
+from midwatch_client.visible import visible
 
-
-def printable(text: str) -> str:
-    """Return ``text`` with what steers terminals replaced."""
-    return text.translate(CONTROL)
+_CODE = re.compile(r"((?<!`)`[^`]+`(?!`))")
+_READ = re.compile(r"[\\`*<\[|&~]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown reads: links and images, HTML and entities, emphasis, cells. Inside a word an underscore is one."""
 
 
 def grid(
@@ -30,10 +29,10 @@ def grid(
     """Return a table; columns but those in ``left`` are figures, and ``styles`` colours cells of the last column."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", width=width)
     for position, name in enumerate(head):
-        table.add_column(name, justify="left" if position in left else "right", overflow="fold")
+        table.add_column(name, justify="left" if position in left else "right")
     for row in rows:
-        *cells, last = map(printable, row)
-        table.add_row(*map(Text, cells), Text(last, style=(styles or {}).get(last, "")))
+        *cells, last = row
+        table.add_row(*map(Cell, cells), Cell(last, (styles or {}).get(last, "")))
     return table
 
 
@@ -42,15 +41,18 @@ def markdown_grid(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: C
     yield f"| {' | '.join(head)} |"
     yield f"| {' | '.join('---' if position in left else '---:' for position in range(len(head)))} |"
     for row in rows:
-        yield f"| {' | '.join(map(escaped, row))} |"
+        yield f"| {' | '.join(escaped(one, cell=True) for one in row)} |"
 
 
-def escaped(text: str) -> str:
-    """Keep a name from a trace from being read as HTML, as a cell of a table, or as emphasis."""
-    text = printable(text).replace("\n", " ")
-    for mark in ("<", "|", "*"):
-        text = text.replace(mark, f"\\{mark}")
-    return text
+def escaped(text: str, *, cell: bool = False) -> str:
+    """Keep a name from a trace from being read as Markdown or HTML, or as the end of a ``cell``; code stays code."""
+    pieces = _CODE.split(visible(text))
+    for at, piece in enumerate(pieces):
+        if at % 2 == 0:
+            pieces[at] = _READ.sub(r"\\\g<0>", piece)
+        elif cell:  # the one thing that a backslash takes the meaning from in code, too
+            pieces[at] = piece.replace("|", r"\|")
+    return "".join(pieces)
 
 
 def lines(
@@ -59,11 +61,11 @@ def lines(
     """Print paragraphs; words, and with them ``file:line``, are never broken."""
     for text in texts:
         filled = textwrap.wrap(
-            printable(text),
+            visible(text),
             width - indent,
             subsequent_indent=" " * hang,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        for line in filled:
-            console.print(Text(" " * indent + line, style=style), soft_wrap=True)
+        for one in filled:
+            console.print(line((" " * indent + one, style)), soft_wrap=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from midwatch.model.finding import Finding
 from midwatch_server.diagnosis import Report
 
 from midwatch_client.render import wording
-from midwatch_client.render.grid import escaped, printable
+from midwatch_client.render.grid import escaped
 from midwatch_client.render.timeline import timeline_lines
+from midwatch_client.visible import visible
 
 WIDTH = 88
+_BACKTICKS = re.compile("`+")
 
 
 def to_markdown(report: Report) -> str:
@@ -27,12 +30,19 @@ def to_markdown(report: Report) -> str:
     if report.summary is not None:
         drawn = timeline_lines(report.summary.timeline, WIDTH)
         if drawn:
-            lines += ["", f"### {wording.timeline_heading(report.summary)}", "", "```text"]
-            lines += [*(printable(line) for _, line in drawn), "```"]
+            lines += ["", f"### {wording.timeline_heading(report.summary)}", "", *_fenced(line for _, line in drawn)]
     if report.diagnosis.caveats:
         lines += ["", "### About the figures", ""]
         lines += [f"- {escaped(caveat.text)}" for caveat in report.diagnosis.caveats]
     return "\n".join(lines) + "\n"
+
+
+def _fenced(drawn: Iterable[str]) -> list[str]:
+    """Return lines as a block of code that none of them can end."""
+    lines = [visible(line) for line in drawn]
+    longest = max((len(run) for line in lines for run in _BACKTICKS.findall(line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", *lines, fence]
 
 
 def _finding(number: int, finding: Finding, report: Report) -> Iterable[str]:
@@ -50,6 +60,6 @@ def _finding(number: int, finding: Finding, report: Report) -> Iterable[str]:
     for text in finding.evidence:
         yield f"- evidence: {escaped(text)}"
     for advice in finding.advice:
-        yield f"- **try**: {advice.change}. Because: {advice.reason}. Then measure: {advice.measure}."
+        yield f"- **try**: {escaped(f'{advice.change}. Because: {advice.reason}. Then measure: {advice.measure}.')}"
     for text in finding.caveats:
         yield f"- but: {escaped(text)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from midwatch_client.render.grid import printable
+from midwatch_client.visible import visible
 
 VOID = frozenset({"meta", "rect", "line", "path", "br"})
 
@@ -36,9 +36,9 @@ def el(tag: str, /, *children: str | None, **attributes: str | float | None) -> 
 def join(*children: str | None) -> Markup:
     """Return elements and texts one after the other."""
     return Markup(
-        "".join(one if isinstance(one, Markup) else escape(printable(one)) for one in children if one is not None)
+        "".join(one if isinstance(one, Markup) else escape(visible(one)) for one in children if one is not None)
     )
 
 
 def _text(value: str | float) -> str:
-    return printable(value) if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+    return visible(value) if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")

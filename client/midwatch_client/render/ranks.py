@@ -9,8 +9,8 @@ from midwatch_server.diagnosis.ranks import World
 from midwatch_server.diagnosis.ranks.values import RankRow
 from midwatch_server.diagnosis.words import ms, plural
 from rich.console import Console
-from rich.text import Text
 
+from midwatch_client.console import line
 from midwatch_client.render import wording
 from midwatch_client.render.grid import escaped, grid, lines, markdown_grid
 
@@ -48,7 +48,7 @@ def print_world(world: World, reports: Sequence[Report], console: Console) -> No
     console.print(grid(HEAD, rank_rows(world, reports), width, left=(0, len(HEAD) - 1)))
     left_out = len(reports) - len(shown(world, reports))
     if left_out:
-        console.print(Text("One rank's report follows; analyze the file of another alone for its own.", style="dim"))
+        console.print(line(("One rank's report follows; analyze the file of another alone for its own.", "dim")))
 
 
 def world_markdown(world: World, reports: Sequence[Report]) -> str:

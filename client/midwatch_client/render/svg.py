@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from midwatch.model.trace import Lane, RequestFacts, Timeline, TraceSummary
 from midwatch_server.diagnosis.words import ms, percent, place
 
 from midwatch_client.render.markup import Markup, el, join
+from midwatch_client.render.timeline import drawable
 
 LABEL = 130.0
 WIDTH = 960.0
@@ -41,8 +43,8 @@ def timeline_svg(summary: TraceSummary, name: str) -> Markup | None:
         name: Unique in the page; the ids of title and description are made from it.
     """
     drawn = summary.timeline
-    lanes = [lane for lane in drawn.lanes if any(lane.cells)]
-    if not lanes or drawn.duration_ms <= 0:
+    lanes = drawable(drawn)
+    if not lanes:
         return None
     marks = list(_marks(summary))
     top = MARKS if marks else 0.0
@@ -120,6 +122,7 @@ def _axis(duration_ms: float, top: float, bottom: float) -> Iterator[Markup]:
 
 def requests_svg(requests: Sequence[RequestFacts], noun: str, name: str) -> Markup | None:
     """Draw one bar a request, None for fewer than two."""
+    requests = [facts for facts in requests if 0 <= facts.wall_ms < math.inf]
     if len(requests) < 2:
         return None
     tallest = max(facts.wall_ms for facts in requests) or 1.0

@@ -12,9 +12,10 @@ from midwatch_server.diagnosis.words import ms
 from rich.console import Console
 from rich.text import Text
 
+from midwatch_client.console import line
 from midwatch_client.render import wording
-from midwatch_client.render.grid import printable
 from midwatch_client.render.timeline import timeline_lines
+from midwatch_client.visible import visible
 
 MAX_WIDTH = 110
 INDENT = 3
@@ -27,8 +28,8 @@ LANE_STYLES = {"request": "bold", "host": "cyan", "wait": "yellow", "device": "g
 def print_report(report: Report, console: Console) -> None:
     """Print ``report`` on ``console``, no wider than is good to read; colours where the console has them."""
     unicode = "utf" in console.encoding.lower()
-    for line in report_lines(report, min(console.width, MAX_WIDTH), unicode=unicode):
-        console.print(line, soft_wrap=True)
+    for one in report_lines(report, min(console.width, MAX_WIDTH), unicode=unicode):
+        console.print(one, soft_wrap=True)
 
 
 def report_lines(report: Report, width: int, *, unicode: bool = True) -> Iterator[Text]:
@@ -36,10 +37,10 @@ def report_lines(report: Report, width: int, *, unicode: bool = True) -> Iterato
     yield from _wrapped(wording.heading(report), width, style="bold")
     for label, text in wording.facts(report):
         yield from _labelled(label, text, width)
-    yield Text()
-    yield from _wrapped(wording.verdict(report), width, style=VERDICT_STYLES[report.diagnosis.verdict])
+    yield line()
+    yield from _wrapped(wording.verdict(report), width, style=VERDICT_STYLES.get(report.diagnosis.verdict, "bold"))
     for number, finding in enumerate(report.diagnosis.findings, 1):
-        yield Text()
+        yield line()
         yield from _finding(number, finding, report, width)
     notes = [wording.note(note) for note in report.diagnosis.notes]
     yield from _section("Also seen, but not the cause", notes, width)
@@ -77,10 +78,10 @@ def _timeline(summary: TraceSummary, width: int, *, unicode: bool) -> Iterator[T
     lines = timeline_lines(summary.timeline, width - INDENT, unicode=unicode)
     if not lines:
         return
-    yield Text()
+    yield line()
     yield from _wrapped(wording.timeline_heading(summary), width, style="bold")
-    for lane, line in lines:
-        yield Text(" " * INDENT + line, style=LANE_STYLES.get(lane.kind, "") if lane else "dim")
+    for lane, drawn in lines:
+        yield line((" " * INDENT + drawn, LANE_STYLES.get(lane.kind, "") if lane else "dim"))
 
 
 def _occurrences(report: Report) -> Iterator[str]:
@@ -93,8 +94,8 @@ def _section(title: str, texts: Iterable[str], width: int) -> Iterator[Text]:
     listed = list(texts)
     if not listed:
         return
-    yield Text()
-    yield Text(title, style="bold")
+    yield line()
+    yield line((title, "bold"))
     for text in listed:
         yield from _wrapped(f"- {text}", width, indent=INDENT, hang=2)
 
@@ -102,17 +103,17 @@ def _section(title: str, texts: Iterable[str], width: int) -> Iterator[Text]:
 def _labelled(label: str, text: str, width: int, *, style: str = "", hang: int = 0) -> Iterator[Text]:
     """Yield ``text`` in its column, with ``label`` before its first line."""
     lines = _fill(text, width - INDENT - LABEL, hang)
-    for position, line in enumerate(lines):
+    for position, one in enumerate(lines):
         before = f"{label if position == 0 else '':<{LABEL}}"
-        yield Text.assemble((" " * INDENT + before, "dim"), (line, style))
+        yield line((" " * INDENT + before, "dim"), (one, style))
 
 
 def _wrapped(text: str, width: int, *, style: str = "", indent: int = 0, hang: int = 0) -> Iterator[Text]:
-    for line in _fill(text, width - indent, hang):
-        yield Text(" " * indent + line, style=style)
+    for one in _fill(text, width - indent, hang):
+        yield line((" " * indent + one, style))
 
 
 def _fill(text: str, width: int, hang: int) -> list[str]:
     return textwrap.wrap(
-        printable(text), max(width, 20), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
+        visible(text), max(width, 20), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
     )

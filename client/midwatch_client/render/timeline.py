@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from midwatch.model.trace import Lane, Timeline
 from midwatch_server.diagnosis.words import ms
 
@@ -17,7 +20,7 @@ def timeline_lines(timeline: Timeline, width: int, *, unicode: bool = True) -> l
     A lane's line comes with its lane, so that it can be coloured; axis and legend come with None.
     Lanes with nothing in them are left out; without any, or in less than `MIN_CELLS` columns, there is no picture.
     """
-    lanes = [lane for lane in timeline.lanes if any(lane.cells)]
+    lanes = drawable(timeline)
     label = max((len(lane.name) for lane in lanes), default=0)
     cells = min(width - label - 2, MAX_CELLS)
     if not lanes or cells < MIN_CELLS:
@@ -30,6 +33,14 @@ def timeline_lines(timeline: Timeline, width: int, *, unicode: bool = True) -> l
     drawn.append((None, pad + axis(timeline.duration_ms, cells)))
     drawn.append((None, f"{pad}height: how busy a lane is"))
     return drawn
+
+
+def drawable(timeline: Timeline) -> list[Lane]:
+    """Return the lanes that hold anything, each cell from 0 to 100, whatever was stored; [] where there is no time."""
+    if not 0 < timeline.duration_ms < math.inf or not math.isfinite(timeline.start_ms):
+        return []
+    lanes = [replace(lane, cells=tuple(min(max(cell, 0), 100) for cell in lane.cells)) for lane in timeline.lanes]
+    return [lane for lane in lanes if any(lane.cells)]
 
 
 def resample(cells: tuple[int, ...], wanted: int) -> list[float]:
@@ -48,7 +59,7 @@ def resample(cells: tuple[int, ...], wanted: int) -> list[float]:
 
 
 def _bar(shares: list[float], ramp: str) -> str:
-    """Draw one lane; what is not quite nothing still shows."""
+    """Draw one lane of shares from 0 to 100; what is not quite nothing still shows."""
     top = len(ramp) - 1
     return "".join(ramp[0] if share < 1 else ramp[max(1, round(share * top / 100))] for share in shares)
 

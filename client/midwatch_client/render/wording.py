@@ -27,6 +27,7 @@ VERDICTS = {
     Verdict.FINDINGS: "Findings",
     Verdict.CLEAN: "Clean",
     Verdict.INSUFFICIENT_DATA: "Not enough data",
+    Verdict.UNKNOWN: "A verdict that this version does not know; see `midwatch --version` here and at the collector",
 }
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 from midwatch.model.site import Site
+
+UNTOLD = "an unknown number of"
+HUGE = 1e12
+"""From here on a figure is written with its power of ten: nothing that was measured is as large."""
 
 
 def ms(value: float) -> str:
     """Write milliseconds with two or three figures: ``412 ms``, ``4.9 ms``, ``0.21 ms``, ``7 us``."""
+    if not math.isfinite(value):
+        return "an unknown time"
     if value >= 100:
-        return f"{value:,.0f} ms"
+        return f"{_whole(value)} ms"
     if value >= 1:
         return f"{value:.1f} ms"
     if value >= 0.01:
         return f"{value:.2f} ms"
-    return f"{value * 1000:.1f} us" if value > 0 else "0 ms"
+    return f"{value * 1000:.1f} us" if value >= 0.00005 else "0 ms"
 
 
 def between(low_ms: float, high_ms: float) -> str:
@@ -28,11 +36,21 @@ def between(low_ms: float, high_ms: float) -> str:
 def percent(share: float) -> str:
     """Write a share of 0 to 1 as a percentage: ``38 %``, ``0.4 %``."""
     scaled = share * 100
-    return f"{scaled:.1f} %" if 0 < scaled < 1 else f"{scaled:.0f} %"
+    if not math.isfinite(scaled):
+        return "an unknown share"
+    return f"{scaled:.1f} %" if 0 < scaled < 1 else f"{scaled:.0f} %" if abs(scaled) < HUGE else f"{scaled:.1e} %"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}" if value < HUGE else f"{value:.1e}"
 
 
 def count(value: float) -> str:
     """Write a number of things: whole where it is whole, otherwise with one decimal."""
+    if not math.isfinite(value):
+        return UNTOLD
+    if abs(value) >= HUGE:
+        return f"{value:.1e}"
     nearest = round(value)
     return f"{nearest:,}" if abs(value - nearest) < 0.05 or value >= 100 else f"{value:.1f}"
 
@@ -48,13 +66,15 @@ def plural(value: float, noun: str) -> str:
 
 def size(octets: float) -> str:
     """Write a number of bytes: ``12 B``, ``3.2 MB``."""
+    if not math.isfinite(octets):
+        return "an unknown size"
     if octets < 999.5:
         return f"{octets:.0f} B"
     for unit in ("kB", "MB"):
         octets /= 1000
         if octets < 999.95:  # what is rounded up to a thousand is one of the next unit
             return f"{octets:.1f} {unit}"
-    return f"{octets / 1000:.1f} GB"
+    return f"{octets / 1000:.1f} GB" if octets < HUGE else f"{octets / 1000:.1e} GB"
 
 
 def place(site: Site) -> str:

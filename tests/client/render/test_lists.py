@@ -27,6 +27,24 @@ def test_incidents_are_listed_with_what_and_when(incident_report):
     )
 
 
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_a_place_stays_whole_however_narrow_the_terminal_is(incident_report, width):
+    """Its path is cut on the left; the name of the file and the line are what a person looks for."""
+    file = "shop/post_processing_of_ranked_results.py"
+    site = Site(file, 12345, "record_confidence", exact=True)
+    finding = dataclasses.replace(incident_report.incident.latest, site=site)
+    incident = dataclasses.replace(incident_report.incident, latest=finding, incident_id="0123456789abcdef")
+    out = io.StringIO()
+    Console(file=out, width=width).print(incidents_table([incident, incident_report.incident], 390 * S))
+    words = out.getvalue().split()
+    places = [word for word in words if word.endswith(":12345")]
+    assert len(places) == 1
+    assert f"{file}:12345".endswith(places[0].removeprefix("…").removeprefix("/"))
+    assert (places[0] == f"{file}:12345") == (width >= 100)
+    assert len(places[0]) >= 25
+    assert {"app/ranker.py:88", "rerank", "record_confidence", "/rank", "reco", "0123456789ab"} <= set(words)
+
+
 def test_an_incident_without_a_place_is_listed_by_its_title(incident_report):
     out = io.StringIO()
     nowhere = dataclasses.replace(incident_report.incident, latest=None)

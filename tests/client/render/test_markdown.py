@@ -23,5 +23,5 @@ def test_names_from_a_trace_are_no_markup(capture_report):
     named = replace(finding, title="Python in <module> (a*b.py)\x1b[31m", evidence=("<script>|",))
     diagnosis = replace(capture_report.diagnosis, findings=(named,))
     text = to_markdown(replace(capture_report, diagnosis=diagnosis))
-    assert "### 1. hot_sync: Python in \\<module> (a\\*b.py)\ufffd[31m" in text
+    assert r"### 1. hot_sync: Python in \<module> (a\*b.py)\\x1b\[31m" in text
     assert "- evidence: \\<script>\\|" in text

@@ -67,5 +67,5 @@ def test_names_from_a_trace_do_not_steer_the_terminal(capture_report):
     named = dataclasses.replace(capture_report.diagnosis.findings[0], title="kernel \x1b]0;mine\x07\u202e")
     diagnosis = dataclasses.replace(capture_report.diagnosis, findings=(named,))
     lines = [line.plain for line in report_lines(dataclasses.replace(capture_report, diagnosis=diagnosis), 100)]
-    assert any("kernel \ufffd]0;mine\ufffd\ufffd" in line for line in lines)
+    assert any(r"kernel \x1b]0;mine\x07\u202e" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
