@@ -8,6 +8,7 @@ import os
 import threading
 import weakref
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from midwatch import forks
@@ -31,6 +32,7 @@ FORKED = (
     "forked: this process is a child of the one that is watched; it serves, and is not watched itself, "
     "unless it calls midwatch.stop() and midwatch.start()"
 )
+LEFT_BEHIND = "it belongs to the process that this one was forked from, and does not run here"
 _SETTLE_S = 0.05
 _MAX_WAITING = 4
 _STOP_S = 8.0
@@ -99,12 +101,14 @@ class Agent:
 
         room = self._backroom
         parts = [self._units_part(), *self._integrations.status(), *(room.parts() if room is not None else ())]
+        if self._forked:
+            parts = [_left_behind(part) for part in parts]
         state, detail = self._state_now(room, parts)
         return AgentStatus(
             unix_ns=self._clock.unix_ns(),
             state=state,
             detail=detail,
-            engine=room.engine if room is not None else "",
+            engine=room.engine if room is not None and not self._forked else "",
             in_flight=self._tracker.count(),
             parts=tuple(parts),
             drops=drops.counts(),
@@ -209,6 +213,13 @@ class Agent:
             self._hooks.after_fork()
             self._state, self._detail = "off", FORKED
             atexit.unregister(self.stop)
+
+
+def _left_behind(part: Part) -> Part:
+    """Return what a part of the parent's is in a forked child, where none of them runs."""
+    if part.state == "unavailable" or "forked" in part.detail:
+        return part
+    return replace(part, state="off", detail=LEFT_BEHIND)
 
 
 _forking: weakref.WeakSet[Agent] = weakref.WeakSet()

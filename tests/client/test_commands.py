@@ -29,10 +29,18 @@ def document(result: Result) -> dict:
 
 def test_agents_with_what_is_off(script, run):
     parts = (Part("gpu", "unavailable", "no NVML here"), Part("gc", "on"))
-    status = AgentStatus(5, requests=12, parts=parts, drops=(("pipe full", 3),))
+    status = AgentStatus(5, requests=12, parts=parts, drops=(("spike_rate", 142), ("news of tomorrow", 3)))
     script.agents = [AgentView(RESOURCE, status, connected=True)]
-    shown = run("agents").stdout
-    for word in ("ranker", "night-1", "4711", "12", "gpu: no NVML here", "3 pipe full dropped"):
+    shown = run("agents", COLUMNS="400").stdout
+    for word in (
+        "ranker",
+        "night-1",
+        "4711",
+        "12",
+        "gpu: no NVML here",
+        "142 spikes counted but not",
+        "3 records lost (news of tomorrow)",
+    ):
         assert word in shown
     listed = document(run("agents", "--all", "--json"))
     assert listed["schema"] == "midwatch.agents.v1"

@@ -1,4 +1,4 @@
-"""What became of the windows, and what keeps them from opening: one line of the status."""
+"""What became of the windows since the last good one, and what keeps them from opening: one line of the status."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ class WindowAccount:
     def __init__(self) -> None:
         self.counts = {"done": 0, "refused": 0, "failed": 0, "empty": 0}
         """Captures by state. A window that was done and whose trace then could not be read counts as failed as well."""
-        self._reasons: dict[str, str] = {}
+        self._amiss: dict[str, tuple[int, str]] = {}
+        """Since the last window that was done: by state how many, and the reason of the last one."""
         self._failed_last = False
 
     def note(self, state: str, detail: str) -> None:
         """Count a window that ended in ``state``; ``detail`` is the reason, one sentence."""
         self.counts[state] = self.counts.get(state, 0) + 1
-        self._reasons[state] = " ".join(detail.split())[:_MOST_CHARACTERS]
+        if state == "done":
+            self._amiss = {}
+        else:
+            reason = " ".join(detail.split())[:_MOST_CHARACTERS]
+            # A new one each time: whoever asks meanwhile goes through the old one.
+            self._amiss = {**self._amiss, state: (self._amiss.get(state, (0, ""))[0] + 1, reason)}
         if state != "refused":
             self._failed_last = state == "failed"
 
@@ -39,9 +45,11 @@ class WindowAccount:
         return Part("windows", state, "; ".join(filter(None, [first, *remarks, *self._outcomes()])))
 
     def _outcomes(self) -> Iterable[str]:
+        amiss = self._amiss
         for state, words in (("failed", "failed"), ("empty", "gave no records"), ("refused", "refused")):
-            if count := self.counts[state]:
-                yield f"{count} {words}, the last one since {self._reasons[state]}"
+            if state in amiss:
+                count, reason = amiss[state]
+                yield f"{count} {words}, the last one since {reason}"
 
 
 def why_no_engine(parts: Iterable[Part]) -> str:

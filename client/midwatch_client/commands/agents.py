@@ -77,10 +77,12 @@ def _row(view: AgentView, now_unix_ns: int) -> tuple[str, ...]:
 
 
 def complaints(status: AgentStatus) -> list[str]:
-    """What is off in an agent, and what became of its windows; nothing twice."""
+    """What is off in an agent, what became of its windows, and what was lost; nothing twice."""
+    from midwatch_client.render.losses import loss
+
     said = list(filter(None, [status.detail]))
     for part in status.parts:
         off = part.state in ("failed", "unavailable") or (part.name == "windows" and part.detail)
         if off and not (part.detail and any(part.detail in line for line in said)):
             said.append(f"{part.name}: {part.detail or part.state}")
-    return [*said, *(f"{count} {reason} dropped" for reason, count in status.drops)]
+    return [*said, *(loss(reason, count) for reason, count in status.drops)]

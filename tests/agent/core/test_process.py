@@ -222,7 +222,9 @@ def test_a_service_that_forks_after_the_import(run):
             midwatch.start()
             status = midwatch.status()
             midwatch.stop()
-            os.write(writer, json.dumps([status.state, status.detail, threading.active_count()]).encode())
+            parts = {part.name: [part.state, part.detail] for part in status.parts}
+            told = [status.state, status.detail, threading.active_count(), status.engine, parts]
+            os.write(writer, json.dumps(told).encode())
             sys.exit(0)
         os.close(writer)
         child = json.loads(os.read(reader, 65536))
@@ -232,9 +234,14 @@ def test_a_service_that_forks_after_the_import(run):
         until(lambda: midwatch.status().requests == 2)
         print(json.dumps({"child": child, "code": code, "parent": midwatch.status().state}))
     """)
-    state, detail, threads = found["child"]
+    state, detail, threads, engine, parts = found["child"]
     assert (state, threads, found["code"]) == ("off", 1, 0)
     assert detail.startswith("forked: ")
+    assert engine == ""
+    assert {state for state, _ in parts.values()} <= {"off", "unavailable"}
+    for name in ("gc", "companion", "windows"):
+        assert parts[name][0] == "off"
+        assert "forked from" in parts[name][1]
     assert found["parent"] == "warming_up"
 
 
