@@ -28,6 +28,7 @@ from midwatch.lifecycle import Worker
 from midwatch.model.capture import Capture, CaptureOrder
 from midwatch.model.plain import from_plain, to_plain
 from midwatch.model.status import Part
+from midwatch.model.trace import Caveat
 from midwatch.model.tracks import Tracks
 from midwatch.requests.tracker import Tracker
 from midwatch.watch.switching import eager_switching
@@ -313,13 +314,15 @@ class Controller:
             self._link.send(opened)
         self._budget.opened(start_ns / 1e9)
         longest_s = engine.longest_s(deep=order.deep)
-        self._wait_inside(start_ns, order.requests, self._budget.seconds(order.seconds, order.requests, longest_s))
+        seconds = self._budget.seconds(order.seconds, order.requests, longest_s)
+        self._wait_inside(start_ns, order.requests, seconds)
         if session.wanted.is_set() or self._stopping.is_set():
             engine.abort()
-            raise EngineRefused("the service needed the profiler itself, or was ending, so the window was given up")
+            raise EngineRefused(self._given_up_for())
         self._edge()
         end_ns = self._clock.perf_ns()
         self._beside.halt()
+        base = replace(base, caveats=_short_of(order, self._beside.finished_since(start_ns), seconds))
         trace_path, tracks_path = self._paths(order)
         result = engine.close(trace_path)
         self._beside.end()
@@ -336,6 +339,13 @@ class Controller:
             raise unwritten(self._link.trace_dir, error) from error
         self._send(tracks.capture, trace_path, tracks_path)
         return True
+
+    def _given_up_for(self) -> str:
+        if self._stopping.is_set():
+            return "the agent was stopped while the window was open, so the window was given up"
+        if session.exiting:
+            return "the service was ending while the window was open, so the window was given up"
+        return "the service began a profiler session of its own while the window was open, so the window was given up"
 
     def _edge(self) -> None:
         wait_for_edge(self._tracker, self._clock, self._stopping)
@@ -432,6 +442,18 @@ def _completed(base: Capture, result: WindowResult, *, ready_ms: float) -> Captu
         stop_ms=result.stop_ms,
         trace_bytes=result.trace_bytes,
     )
+
+
+def _short_of(order: CaptureOrder, ended: int, seconds: float) -> tuple[Caveat, ...]:
+    """Say so where a window closed before it held the whole requests that it was to hold, or lasted as long."""
+    if not order.requests and order.seconds > seconds:
+        text = f"The window was to last {order.seconds:.3g} s; it closed at its time limit of {seconds:.3g} s."
+        return (Caveat("window_shortened", text),)
+    if ended >= order.requests:
+        return ()
+    held = f"{ended or 'none'} had ended when it closed at its time limit of {seconds:.3g} s"
+    text = f"The window was to hold {order.requests} whole request{'s' * (order.requests != 1)}; {held}."
+    return (Caveat("requests_missing", text, order.requests - ended),)
 
 
 def _sentence(error: EngineError) -> str:

@@ -73,6 +73,11 @@ class ProfilerSession:
         """Whether this is a forked child of the process in which the wrappers were installed."""
         return self._forked
 
+    @property
+    def exiting(self) -> bool:
+        """Whether the process is on its way out."""
+        return self._exiting
+
     def refusal(self) -> str:
         """Why a window must not be opened now, in one sentence, or ""."""
         if in_the_way := self.in_the_way():

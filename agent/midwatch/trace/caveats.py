@@ -85,8 +85,12 @@ def _host_lane(scene: Scene) -> list[Caveat]:
 
 
 def _requests(scene: Scene) -> list[Caveat]:
-    found = []
-    if scene.spans.basis == "window":
+    tracks = scene.trace.tracks
+    found = list(tracks.capture.caveats) if tracks is not None else []
+    if scene.spans.basis == "window" and tracks is not None:
+        # Of the agent's own window more is known than that nothing is marked in it.
+        found.append(Caveat("idle", "The agent saw no request in this window: figures refer to the window as a whole."))
+    elif scene.spans.basis == "window":
         text = "No requests are marked in the trace; the whole window counts as one."
         found.append(Caveat("no_requests", text))
     elif not scene.spans.whole:

@@ -9,6 +9,7 @@ from midwatch.model.site import Site
 from midwatch.model.trace import DeviceFacts, TraceSummary
 from midwatch_server.diagnosis import Evidence, Report
 from midwatch_server.diagnosis.evidence import HARDLY_SLOWED
+from midwatch_server.diagnosis.verdict import IDLE
 from midwatch_server.diagnosis.words import ms, percent, plural
 from midwatch_server.diagnosis.worth import NOTE_SHARE
 
@@ -23,6 +24,7 @@ HOW = {
 NOUNS = {"step": "step", "window": "window"}
 """What figures refer to, where it is not the request."""
 
+NOTHING = ms(0.0)
 VERDICTS = {
     Verdict.FINDINGS: "Findings",
     Verdict.CLEAN: "Clean",
@@ -90,7 +92,8 @@ def facts(report: Report) -> list[tuple[str, str]]:
 def _window(summary: TraceSummary) -> str:
     window = summary.window
     if window.basis == "window":
-        return f"{ms(window.duration_ms)}, no requests marked in it"
+        idle = any(caveat.code == IDLE for caveat in window.caveats)
+        return f"{ms(window.duration_ms)}, {'no request served in it' if idle else 'no requests marked in it'}"
     name = NOUNS.get(window.basis, "request")
     cut = f", {window.requests_cut} cut at the edges" if window.requests_cut else ""
     served = Evidence(summary=summary)
@@ -162,10 +165,11 @@ def gains(finding: Finding, report: Report) -> str:
 
 
 def note(finding: Finding) -> str:
-    """Return one line on a finding that is only a note, with what it would gain where that is next to nothing."""
+    """Return one line on a finding that is only a note, with what it would gain where that is little, yet something."""
     line = f"{finding.kind.value}: {finding.title}"
     small = finding.recoverable_ms * finding.share_of_request < NOTE_SHARE * finding.per_request_ms
-    return f"{line} (without it: {ms(finding.recoverable_ms)} less)" if small else line
+    less = ms(finding.recoverable_ms)
+    return f"{line} (without it: {less} less)" if small and less != NOTHING else line
 
 
 def graph(finding: Finding) -> str:

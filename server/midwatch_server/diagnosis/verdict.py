@@ -27,6 +27,12 @@ ALL_THREADS = (
     "(experimental_config=torch._C._profiler._ExperimentalConfig(profile_all_threads=True))"
 )
 
+IDLE = "idle"
+"""The code of the caveat that the agent saw no request in its window."""
+
+LIMITED = frozenset({"requests_missing", "window_shortened"})
+"""Codes of the caveats that a window closed at its time limit, so that a longer one cannot be had."""
+
 COLLECTIVES = 0.5
 """Where collectives are this share of the device's time, busy does not mean computing."""
 
@@ -41,6 +47,8 @@ def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Ver
         return Verdict.INSUFFICIENT_DATA, (
             "The trace holds no work to judge; take a window in which at least one request begins and ends."
         )
+    if IDLE in {caveat.code for caveat in summary.window.caveats}:
+        return Verdict.INSUFFICIENT_DATA, _idle(summary)
     if evidence.device_lane_missing:
         return Verdict.INSUFFICIENT_DATA, (
             f"The device lane is {_missing(evidence, summary.device)}, so nothing can be said about the device; "
@@ -49,6 +57,17 @@ def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Ver
     if summary.device.kernels:
         return _with_device(evidence, summary)
     return _without_device(evidence, summary, request)
+
+
+def _idle(summary: TraceSummary) -> str:
+    """Say how to get a window with requests in it."""
+    bounded = LIMITED & {caveat.code for caveat in summary.window.caveats}
+    longer = "" if bounded else ", or let it stay open for longer (midwatch profile SERVICE --seconds 1)"
+    return (
+        f"The service served no request in the window of {ms(summary.window.duration_ms)}, so there is nothing to "
+        f"judge: send it requests while the window is open{longer}. If it did serve some, the agent does not know "
+        "where they begin: mark them with midwatch.request()."
+    )
 
 
 def _missing(evidence: Evidence, device: DeviceFacts) -> str:
@@ -127,9 +146,12 @@ def _without_device(evidence: Evidence, summary: TraceSummary, request: RequestF
 
 def _remedy(summary: TraceSummary) -> str:
     """Say what to do to get an answer, as the end of a sentence."""
-    if {caveat.code for caveat in summary.window.caveats} & {"truncated", "bounded"}:
+    codes = {caveat.code for caveat in summary.window.caveats}
+    if codes & LIMITED:
+        return "send the service more requests while the window is open, which cannot be for longer, and take another"
+    if codes & {"truncated", "bounded"}:
         return "record fewer requests, and copy the file when it is complete"
-    if "samples" in summary.window.lanes:
+    if "samples" in summary.window.lanes or summary.window.basis == "ledger":  # the agent took it
         return "take a longer window (midwatch profile SERVICE --requests 100)"
     agent = "take a window with the agent (midwatch profile SERVICE), whose stack samples say what the host does"
     return agent if "python" in summary.window.lanes else f"{agent}, or record the trace with with_stack=True"
@@ -161,7 +183,7 @@ def window_caveats(evidence: Evidence) -> tuple[Caveat, ...]:
         elif factor == 1.0 and {"host_ops", "python"}.intersection(summary.window.lanes):
             text = "No untraced latency is known: milliseconds still hold the profiler's own cost on the host"
             caveats.append(Caveat("untraced_unknown", text))
-    if summary.window.basis == "window" and "no_requests" not in codes:
+    if summary.window.basis == "window" and not codes & {"no_requests", IDLE}:
         caveats.append(Caveat("no_requests", "Nothing marks requests in this trace: figures refer to the whole window"))
     return tuple(caveats)
 

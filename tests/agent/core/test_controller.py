@@ -220,8 +220,17 @@ class TestRefusals:
 
         capture = serve_order(order(), inside)
         session.wanted.clear()
-        self.refused(agent, capture, "needed the profiler itself")
+        self.refused(agent, capture, "the service began a profiler session of its own while the window was open")
         assert agent.engine.aborted == 1
+
+    def test_the_end_of_the_service_or_of_the_agent_ends_it_and_is_told_apart(self, agent, serve_order, monkeypatch):
+        with monkeypatch.context() as leaving:
+            leaving.setattr(session, "_exiting", True)
+            capture = serve_order(order(), session.wanted.set)
+            session.wanted.clear()
+        self.refused(agent, capture, "the service was ending while the window was open")
+        capture = serve_order(order(capture_id="c2"), agent.controller._stopping.set)
+        self.refused(agent, capture, "the agent was stopped while the window was open")
 
 
 def test_an_empty_window_is_told_and_makes_the_agent_cool_down(agent, serve_order):
@@ -305,7 +314,35 @@ def test_a_window_that_failed_is_told_until_one_goes_well(agent, serve_order, mo
     assert "\n" not in part.detail
     serve_order(order())
     assert windows(agent).state == "on"
-    assert windows(agent).detail.startswith("2 failed, the last one since ")
+    assert windows(agent) == Part("windows", "on"), "what is over is no longer told as something that is off"
+    assert agent.controller.counts["failed"] == 2
+
+
+def test_a_refusal_is_told_until_a_window_goes_well_and_then_counted_anew(agent, serve_order):
+    for _ in range(2):
+        agent.engine.refuses = "a profiler session of the service is open"
+        serve_order(order())
+        assert windows(agent).detail == "1 refused, the last one since a profiler session of the service is open"
+        agent.engine.refuses = ""
+        serve_order(order())
+        assert windows(agent) == Part("windows", "on")
+    assert agent.controller.counts["refused"] == 2
+
+
+def test_a_window_that_closes_before_it_holds_its_requests_says_so(agent, serve_order):
+    capture = serve_order(order(requests=20, seconds=0.3), lambda: [agent.serve(0.05) for _ in range(3)])
+    (caveat,) = capture.caveats
+    assert (caveat.code, caveat.count) == ("requests_missing", 17)
+    assert caveat.text == (
+        "The window was to hold 20 whole requests; 3 had ended when it closed at its time limit of 0.3 s."
+    )
+    (caveat,) = serve_order(order(requests=1, seconds=0.3)).caveats
+    assert "hold 1 whole request; none had ended" in caveat.text
+    assert serve_order(order(requests=3, seconds=0.3), lambda: [agent.serve(0.05) for _ in range(3)]).caveats == ()
+    assert serve_order(order(seconds=0.3)).caveats == ()
+    (caveat,) = serve_order(order(seconds=30.0)).caveats
+    assert caveat.code == "window_shortened"
+    assert caveat.text.startswith("The window was to last 30 s; it closed at its time limit of ")
 
 
 def test_a_trace_that_the_companion_could_not_read_is_a_failed_window(agent, wait_until):

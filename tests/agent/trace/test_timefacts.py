@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from midwatch.model.site import Frame
+from midwatch.model.trace import Caveat
 from midwatch.trace import summarise, timefacts
 from midwatch.trace.timefacts import FEWEST
 
@@ -219,3 +222,23 @@ def test_requests_pay_only_for_what_falls_into_them(lanes, make_agent, tmp_path,
     assert found == {"ops": 0.2, "gc": pytest.approx(0.16), "lock": pytest.approx(0.1), "unknown": pytest.approx(0.54)}
     assert len(claimed) == 3 * len(starts), "operators, all collections and all waits: one claim each"
     assert len(sites) == len(starts), "one a lock"
+
+
+def test_a_window_of_the_agent_s_without_a_request_is_idle_and_a_plain_trace_is_only_unmarked(
+    lanes, make_agent, tmp_path
+):
+    lanes.op("aten::mm", 1000, 2000)
+    plain = summarise(lanes.write(tmp_path)).window
+    own = summarise(lanes.write(tmp_path, make_agent((0.0, 60_000.0)).tracks())).window
+    assert (plain.basis, own.basis) == ("window", "window")
+    assert [caveat.code for caveat in plain.caveats if caveat.code in ("idle", "no_requests")] == ["no_requests"]
+    assert [caveat.code for caveat in own.caveats if caveat.code in ("idle", "no_requests")] == ["idle"]
+
+
+def test_what_became_of_the_order_of_a_window_is_a_caveat_of_its_figures(lanes, make_agent, tmp_path):
+    short = Caveat("requests_missing", "The window was to hold 20 whole requests; 3 had ended when it closed.", 17)
+    agent = make_agent((0.0, 60_000.0))
+    serve(lanes, agent)
+    tracks = agent.tracks()
+    tracks = replace(tracks, capture=replace(tracks.capture, caveats=(short,)))
+    assert short in summarise(lanes.write(tmp_path, tracks)).window.caveats

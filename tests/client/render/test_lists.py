@@ -8,10 +8,10 @@ from midwatch.model.capture import Capture
 from midwatch.model.finding import Diagnosis, Verdict
 from midwatch.model.incident import CaptureDetail, IncidentDetail, SpikeDetail
 from midwatch.model.site import Site
-from midwatch.model.trace import GapFacts, RequestFacts, TraceSummary, Window
+from midwatch.model.trace import Caveat, GapFacts, RequestFacts, TraceSummary, Window
 from midwatch_client.render import sources
 from midwatch_client.render.tables import incidents_table
-from midwatch_client.render.wording import ago, costs
+from midwatch_client.render.wording import ago, costs, facts, note
 from midwatch_server.diagnosis import Evidence, Report, diagnose
 from rich.console import Console
 
@@ -92,3 +92,15 @@ def test_counts_of_one_finding_refer_to_the_same_requests():
     assert finding.evidence[0] == "1 gap shared by 2 requests, 4.0 ms traced in all"
     every = dataclasses.replace(finding, requests_affected=4)
     assert costs(every, report) == "3.0 ms per request (60 % of it), all 4 of /rank"
+
+
+def test_an_idle_window_is_not_called_unmarked():
+    idle = Caveat("idle", "The agent saw no request in this window.")
+    report = Report(Diagnosis(Verdict.INSUFFICIENT_DATA), TraceSummary(window=Window(0, 1001.0, caveats=(idle,))))
+    assert facts(report) == [("window", "1,001 ms, no request served in it")]
+
+
+@pytest.mark.parametrize(("gain_ms", "told"), [(0.03, " (without it: 0.03 ms less)"), (0.00001, ""), (0.0, "")])
+def test_a_note_tells_its_gain_only_where_there_is_one(capture_report, gain_ms, told):
+    finding = dataclasses.replace(capture_report.diagnosis.notes[0], recoverable_ms=gain_ms)
+    assert note(finding) == f"hot_sync: {finding.title}{told}"

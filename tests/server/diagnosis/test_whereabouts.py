@@ -180,3 +180,30 @@ def test_moments_outside_of_the_window_are_not_told(make):
     assert finding.evidence[-1] == "The longest takes 4.0 ms; look at 12.000 ms of the window"
     outside = dataclasses.replace(gap, starts_ms=(-143.0,))
     assert judge(make.window(gaps=(outside,))).findings[0].evidence[-1] == "The longest takes 4.0 ms"
+
+
+def test_a_window_without_a_request_does_not_ask_for_another_one_of_its_kind(make):
+    summary = on_the_host(make, lanes=(), op_ms=0.0)
+    idle = Caveat("idle", "The agent saw no request in this window: figures refer to the window as a whole.")
+    window = dataclasses.replace(summary.window, basis="window", duration_ms=1001.0, requests=1, caveats=(idle,))
+    diagnosis = judge(dataclasses.replace(summary, window=window))
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert diagnosis.reason.startswith("The service served no request in the window of 1,001 ms")
+    assert "send it requests" in diagnosis.reason
+    assert "--seconds" in diagnosis.reason
+    assert "take a window" not in diagnosis.reason
+    assert "no_requests" not in {caveat.code for caveat in diagnosis.caveats}
+
+
+def test_a_window_of_the_agent_s_asks_for_a_longer_one_and_not_for_one_of_the_agent_s(make):
+    summary = on_the_host(make, TimeFacts("ops", 0.2, 2.0), lanes=("host_ops", "ledger"))
+    window = dataclasses.replace(summary.window, basis="ledger")
+    reason = judge(dataclasses.replace(summary, window=window)).reason
+    assert "take a longer window" in reason
+    assert "with the agent" not in reason
+    short = Caveat("requests_missing", "The window was to hold 20 whole requests; 3 had ended when it closed.", 17)
+    window = dataclasses.replace(window, caveats=(short,))
+    diagnosis = judge(dataclasses.replace(summary, window=window))
+    assert "longer window" not in diagnosis.reason
+    assert "send the service more requests" in diagnosis.reason
+    assert short in diagnosis.caveats
