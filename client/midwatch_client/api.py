@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,9 @@ __all__ = ["Client", "CollectorError", "NotFoundError", "Progress", "Sighting"]
 T = TypeVar("T")
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _ORDER_GRACE_S = 60.0
+_UNRESOLVED = re.compile(r"resolving|resolution|lookup", re.IGNORECASE)
+"""In what gRPC says, from version to version in other words, where it had no address to connect to."""
+_HOST = re.compile(r"[\w.-]+|\[[0-9a-fA-F:.%\w]+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,12 @@ class Client:
             address: ``host:port`` of the collector's gRPC address.
             timeout_s: how long a question may take; windows and watches have their own.
             token: what the collector asks for, by default ``MIDWATCH_TOKEN``.
+
+        Raises:
+            CollectorError: The address is empty.
         """
+        if not address:
+            raise CollectorError(addressing("", ""))
         self.address = address
         self._timeout_s = timeout_s
         token = token or os.environ.get("MIDWATCH_TOKEN", "")
@@ -238,6 +247,8 @@ class Client:
     def _explained(self, error: Any) -> CollectorError:
         code, detail = error.code(), error.details()
         if code is grpc.StatusCode.UNAVAILABLE:
+            if problem := addressing(self.address, detail or ""):
+                return CollectorError(problem)
             return CollectorError(f"no collector at {self.address}; start one with `midwatch collector`")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return CollectorError(
@@ -248,6 +259,19 @@ class Client:
         if code is grpc.StatusCode.NOT_FOUND:
             return NotFoundError(detail)
         return CollectorError(detail or f"the collector at {self.address} failed ({code.name.lower()}); see its log")
+
+
+def addressing(address: str, detail: str) -> str:
+    """Return what is wrong with the address of a collector, by what gRPC says of a failed call; "" where nothing is."""
+    host, _, port = address.rpartition(":")
+    remedy = "give host:port with --collector or MIDWATCH_COLLECTOR, such as 127.0.0.1:7171"
+    if not host:
+        return f"{address!r} is no address of a collector: {remedy}"
+    if not _UNRESOLVED.search(detail):
+        return ""
+    if not port.isdigit() or not _HOST.fullmatch(host):
+        return f"{address!r} is no address of a collector: {remedy}"
+    return f"the host name {host!r} does not resolve: check its spelling and the DNS of this machine, or {remedy}"
 
 
 def _kind_number(kind: Kind | None) -> Any:

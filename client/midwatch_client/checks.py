@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,16 +18,27 @@ from midwatch.config import Settings, load, state_dir
 from midwatch.model.status import AgentView, Part
 
 Check = Callable[[Settings, str], Iterable[Part]]
+_WITHOUT = frozenset({"isal"})
+"""Packages that something is only better with."""
 _OLDEST, _NEWEST = (3, 10), (3, 13)
 
 
-def examine(collector: str) -> list[Part]:
-    """Run all checks against this machine and the collector at ``collector``. A check that breaks is a failed part."""
+def examine(collector: str, *, named: bool = False) -> list[Part]:
+    """Run all checks against this machine and the collector at ``collector``. A check that breaks is a failed part.
+
+    So is what must work: what Midwatch needs to be installed, folders that it writes to, and a collector that was
+    ``named`` and not only looked for where one usually is.
+    """
     loaded = load()
     parts = [Part("settings", "failed", problem) for problem in loaded.problems]
     for check in (_python, _torch, _engines, _shim, _nvml, _packages, _collector, _state, _traces):
-        parts += _guarded(check, loaded.settings, collector)
+        found = _guarded(check, loaded.settings, collector)
+        parts += [replace(part, state="failed") if named and _unreached(part) else part for part in found]
     return parts
+
+
+def _unreached(part: Part) -> bool:
+    return part.name == "collector" and part.state == "unavailable"
 
 
 def _guarded(check: Check, settings: Settings, collector: str) -> list[Part]:
@@ -113,7 +125,8 @@ def _packages(_settings: Settings, _collector: str) -> Iterable[Part]:
         if found:
             yield Part(name, "on", found)
         else:
-            yield Part(name, "unavailable", f"not installed: {loses}; pip install {name}")
+            state = "unavailable" if name in _WITHOUT else "failed"
+            yield Part(name, state, f"not installed: {loses}; pip install {name}")
 
 
 def _collector(_settings: Settings, collector: str) -> Iterable[Part]:
@@ -153,7 +166,7 @@ def _state(settings: Settings, _collector: str) -> Iterable[Part]:
         Path(tempfile.mkdtemp(prefix="midwatch-doctor-", dir=existing)).rmdir()
     except OSError as error:
         lost = f"{folder} cannot be written ({error.strerror}): no spool, no crash latch; set MIDWATCH_STATE_DIR"
-        yield Part("state folder", "unavailable", lost)
+        yield Part("state folder", "failed", lost)
     else:
         yield Part("state folder", "on", str(folder))
 
@@ -167,4 +180,4 @@ def _traces(settings: Settings, _collector: str) -> Iterable[Part]:
             yield Part("trace folder", "on", f"{folder}, {size(shutil.disk_usage(folder).free)} free")
             return
     tried = " and ".join(str(folder) for folder in bases(settings.trace_dir))
-    yield Part("trace folder", "unavailable", f"{tried}: no room or not writable; set MIDWATCH_TRACE_DIR")
+    yield Part("trace folder", "failed", f"{tried}: no room or not writable; set MIDWATCH_TRACE_DIR")

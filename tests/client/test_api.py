@@ -13,7 +13,7 @@ from midwatch.model.site import Site
 from midwatch.model.spike import Baseline, Spike
 from midwatch.model.status import AgentStatus, AgentView, Part
 from midwatch.wire.codec import to_message
-from midwatch_client.api import Client, CollectorError, NotFoundError, Progress
+from midwatch_client.api import Client, CollectorError, NotFoundError, Progress, addressing
 from midwatch_proto.v1 import query_pb2, trigger_pb2
 
 RESOURCE = Resource("a1", "ranker", host="h", pid=7)
@@ -109,3 +109,34 @@ def test_every_refusal_is_a_sentence(script, client, code: grpc.StatusCode, deta
     script.refusal = (code, detail)
     with pytest.raises(CollectorError, match=said):
         client.agents()
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("no-such-host.invalid:7171", "the host name 'no-such-host.invalid' does not resolve"),
+        ("256.1.1.1:7171", "the host name '256.1.1.1' does not resolve"),
+        ("http://127.0.0.1:7171", "is no address of a collector: give host:port"),
+        ("127.0.0.1:port", "is no address of a collector: give host:port"),
+        ("127.0.0.1", "is no address of a collector: give host:port"),
+        ("", "is no address of a collector: give host:port"),
+        ("127.0.0.1:1", "no collector at 127.0.0.1:1; start one with `midwatch collector`"),
+        ("[::1]:1", "no collector at [::1]:1; start one with `midwatch collector`"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_told_from_a_collector_that_does_not_run(address, said):
+    with pytest.raises(CollectorError) as failed, Client(address, timeout_s=5.0) as client:
+        client.agents()
+    assert said in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "DNS resolution failed for reco:7171: C-ares status is not ARES_SUCCESS",
+        "errors resolving reco:7171: [field:hostname lookup error:address lookup failed]",
+        "Address lookup failed for reco:7171: Name or service not known",
+    ],
+)
+def test_every_grpc_has_words_of_its_own_for_a_name_that_does_not_resolve(detail):
+    assert "does not resolve" in addressing("reco:7171", detail)

@@ -42,10 +42,11 @@ def test_a_python_that_was_not_tried(monkeypatch: pytest.MonkeyPatch):
 def test_folders_that_cannot_be_used_name_the_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     settings = Settings(state_dir=str(tmp_path / "state"), trace_dir=str(tmp_path / "none"))
     assert only(checks._state, settings).state == "on"
-    assert "MIDWATCH_TRACE_DIR" in only(checks._traces, settings).detail
+    trace = only(checks._traces, settings)
+    assert (trace.state, "MIDWATCH_TRACE_DIR" in trace.detail) == ("failed", True)
     for folder in (Path(__file__), Path("/proc/midwatch")):
         part = only(checks._state, Settings(state_dir=str(folder)))
-        assert part.state == "unavailable"
+        assert part.state == "failed"
         assert "MIDWATCH_STATE_DIR" in part.detail
 
 
@@ -67,3 +68,16 @@ def test_a_part_is_dropped_only_where_its_own_words_were_said_before():
     parts = (Part("sampler", "failed"), Part("gpu", "unavailable"), Part("engine", "failed", "no CUPTI"))
     status = AgentStatus(0, detail="engine failed: no CUPTI; nvml unavailable", parts=parts)
     assert complaints(status) == [status.detail, "sampler: failed", "gpu: unavailable"]
+
+
+def test_what_was_named_must_be_there_and_what_is_only_looked_for_need_not():
+    for named, state in ((True, "failed"), (False, "unavailable")):
+        parts = {part.name: part for part in checks.examine("127.0.0.1:1", named=named)}
+        assert parts["collector"].state == state
+
+
+def test_a_package_that_is_needed_and_missing_has_failed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checks, "distributions", lambda name: iter(()))
+    states = {part.name: part.state for part in checks._packages(Settings(), "")}
+    assert states.pop("isal") == "unavailable"
+    assert set(states.values()) == {"failed"}

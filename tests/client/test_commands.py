@@ -62,7 +62,9 @@ def test_an_agent_whose_windows_fail_says_so_once(script, run):
         assert f"windows: {latch}" in shown
         assert "fine" not in shown
     assert document(run("agents", "--json"))["items"][0]["status"]["windows_failed"] == 2
-    parts = {part["name"]: part for part in document(run("doctor", "--json"))["items"]}
+    shown = run("doctor", "--json")
+    assert shown.exit_code == 1, "a service here has failed"
+    parts = {part["name"]: part for part in json.loads(shown.stdout)["items"]}
     assert parts["agent ranker, pid 4711"] == {
         "name": "agent ranker, pid 4711",
         "state": "failed",
@@ -159,6 +161,18 @@ def test_doctor_says_one_line_for_each_part(script, run):
     assert parts["collector"]["state"] == "on"
     assert parts["python"]["state"] == "on"
     assert "state folder" in run("doctor").stdout
+
+
+def test_doctor_s_exit_code_says_whether_something_failed(run, monkeypatch, tmp_path):
+    monkeypatch.delenv("MIDWATCH_COLLECTOR", raising=False)
+    assert run("doctor").exit_code == 0
+    gone = run("doctor", "--collector", "no-such-host.invalid:7171")
+    assert gone.exit_code == 1
+    assert "the host name 'no-such-host.invalid' does not resolve" in gone.stdout
+    assert "start one" not in gone.stdout
+    assert run("doctor", MIDWATCH_STATE_DIR="/proc/midwatch").exit_code == 1
+    assert run("doctor", MIDWATCH_GPU_HZ="fast", COLUMNS="400").exit_code == 1
+    assert "exit code is 1" in run("doctor", "--help").stdout
 
 
 def test_db_upgrade_makes_a_database_and_leaves_one_that_is_there(run, tmp_path: Path):
