@@ -404,7 +404,10 @@ class Lane:
 
     name: str
     kind: str
-    """``request``, ``host``, ``wait``, ``device``, ``copy``."""
+    """``request``, ``host`` (operators and calls of the runtime), ``wait``, ``device``, ``copy``.
+
+    And what else the host did while the model's work stood still: ``python``, ``blocked`` (in a call, for a lock or a
+    data loader) or ``gc``."""
     cells: tuple[int, ...]
 
 

@@ -123,7 +123,7 @@ def _facts(trace: Trace, untraced_p50_ms: float | None) -> TraceSummary:
         locks=lock_facts(scene),
         compiles=compile_facts(scene),
         ops=op_facts(scene),
-        timeline=timeline(scene, slowest, waits),
+        timeline=timeline(scene, slowest, waits, pieces, pauses),
         time=time_facts(scene, pauses),
         workload=workload_of(scene),
         loader=loader_facts(scene, gains.without_host),

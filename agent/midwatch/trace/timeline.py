@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from midwatch.model.trace import Lane, Timeline
 from midwatch.trace.columns import KERNEL
+from midwatch.trace.gaps import Piece
 from midwatch.trace.intervals import Cover
+from midwatch.trace.pauses import Pause
 from midwatch.trace.scene import Scene
 from midwatch.trace.spans import RequestSpan
 from midwatch.trace.waits import Wait
 
 CELLS = 100
+_STOOD = {"python": "python", "compile": "python", "graph_break": "python", "blocked": "blocked", "lock": "blocked",
+    "data": "blocked"}  # fmt: skip
+"""By what held the model's work up: the lane that shows it. Collections are known exactly, and come by themselves."""
 
 
-def timeline(scene: Scene, request: RequestSpan | None, waits: list[Wait]) -> Timeline:
-    """Draw ``request``, or the whole window where it is None."""
+def timeline(
+    scene: Scene,
+    request: RequestSpan | None,
+    waits: list[Wait],
+    pieces: Iterable[Piece] = (),
+    pauses: Iterable[Pause] = (),
+) -> Timeline:
+    """Draw ``request``, or the whole window where it is None.
+
+    The host lane holds operators and calls of the runtime alone: what else the host is known to have done while the
+    model's work stood still has lanes of its own, so that it does not look idle.
+    """
     start, end = (request.start, request.end) if request is not None else scene.window
     if end <= start:
         return Timeline()
@@ -26,6 +43,12 @@ def timeline(scene: Scene, request: RequestSpan | None, waits: list[Wait]) -> Ti
         Lane("host", "host", _cells(_host(scene, request), start, end)),
         Lane("waits for device", "wait", _cells(waited, start, end)),
     ]
+    mine = [piece for piece in pieces if request is not None and piece.stretch.request == request.index]
+    stood = [(_STOOD[piece.host], piece.start, piece.start + piece.length) for piece in mine if piece.host in _STOOD]
+    stood += [("gc", pause.start, pause.end) for pause in pauses]
+    for name in ("python", "blocked", "gc"):
+        spans = np.array([(a, b) for one, a, b in stood if one == name], np.int64).reshape(-1, 2)
+        lanes.insert(-1, Lane(name, name, _cells(Cover.union(spans[:, 0], spans[:, 1]), start, end)))
     if scene.has_device:
         work = Cover.union(device.start[kernels], device.end[kernels])
         copies = Cover.union(device.start[~kernels], device.end[~kernels])

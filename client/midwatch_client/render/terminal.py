@@ -22,7 +22,16 @@ INDENT = 3
 LABEL = 10
 OCCURRENCES = 8
 VERDICT_STYLES = {Verdict.FINDINGS: "bold red", Verdict.CLEAN: "bold green", Verdict.INSUFFICIENT_DATA: "bold yellow"}
-LANE_STYLES = {"request": "bold", "host": "cyan", "wait": "yellow", "device": "green", "copy": "magenta"}
+LANE_STYLES = {
+    "request": "bold",
+    "host": "cyan",
+    "python": "blue",
+    "blocked": "dim",
+    "gc": "red",
+    "wait": "yellow",
+    "device": "green",
+    "copy": "magenta",
+}
 
 
 def print_report(report: Report, console: Console) -> None:

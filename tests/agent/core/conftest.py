@@ -182,3 +182,17 @@ def time_passes(agent, monkeypatch):
 
     monkeypatch.setattr(agent.controller, "_sleep", pass_time)
     return doing
+
+
+@pytest.fixture
+def serve_order(agent, turn, time_passes):
+    """Answers one order on a thread of its own, with the service doing ``inside`` while the window is open."""
+    agent.controller.torch_imported()
+
+    def run(order, inside=lambda: None):
+        time_passes[:] = [inside]
+        agent.clock.advance(2)
+        turn(agent.controller._serve, order, agent.clock.perf_ns())
+        return agent.capture()
+
+    return run

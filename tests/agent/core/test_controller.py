@@ -28,20 +28,6 @@ def windows(agent):
     return agent.controller.status()[-1]
 
 
-@pytest.fixture
-def serve_order(agent, turn, time_passes):
-    """Answers one order on a thread of its own, with the service doing ``inside`` while the window is open."""
-    agent.controller.torch_imported()
-
-    def run(order, inside=lambda: None):
-        time_passes[:] = [inside]
-        agent.clock.advance(2)
-        turn(agent.controller._serve, order, agent.clock.perf_ns())
-        return agent.capture()
-
-    return run
-
-
 def test_a_window_is_answered_with_trace_and_tracks(agent, serve_order):
     for _ in range(6):
         agent.serve(workload=Workload(("float32[4]@cpu",), 4))
@@ -316,33 +302,6 @@ def test_a_window_that_failed_is_told_until_one_goes_well(agent, serve_order, mo
     assert windows(agent).state == "on"
     assert windows(agent) == Part("windows", "on"), "what is over is no longer told as something that is off"
     assert agent.controller.counts["failed"] == 2
-
-
-def test_a_refusal_is_told_until_a_window_goes_well_and_then_counted_anew(agent, serve_order):
-    for _ in range(2):
-        agent.engine.refuses = "a profiler session of the service is open"
-        serve_order(order())
-        assert windows(agent).detail == "1 refused, the last one since a profiler session of the service is open"
-        agent.engine.refuses = ""
-        serve_order(order())
-        assert windows(agent) == Part("windows", "on")
-    assert agent.controller.counts["refused"] == 2
-
-
-def test_a_window_that_closes_before_it_holds_its_requests_says_so(agent, serve_order):
-    capture = serve_order(order(requests=20, seconds=0.3), lambda: [agent.serve(0.05) for _ in range(3)])
-    (caveat,) = capture.caveats
-    assert (caveat.code, caveat.count) == ("requests_missing", 17)
-    assert caveat.text == (
-        "The window was to hold 20 whole requests; 3 had ended when it closed at its time limit of 0.3 s."
-    )
-    (caveat,) = serve_order(order(requests=1, seconds=0.3)).caveats
-    assert "hold 1 whole request; none had ended" in caveat.text
-    assert serve_order(order(requests=3, seconds=0.3), lambda: [agent.serve(0.05) for _ in range(3)]).caveats == ()
-    assert serve_order(order(seconds=0.3)).caveats == ()
-    (caveat,) = serve_order(order(seconds=30.0)).caveats
-    assert caveat.code == "window_shortened"
-    assert caveat.text.startswith("The window was to last 30 s; it closed at its time limit of ")
 
 
 def test_a_trace_that_the_companion_could_not_read_is_a_failed_window(agent, wait_until):

@@ -150,3 +150,16 @@ def test_the_timeline_shows_the_slowest_request(facts):
     assert all(len(cells) == 100 and 0 <= min(cells) <= max(cells) <= 100 for cells in lanes.values())
     cell = slowest.wall_ms / 100
     assert sum(lanes["wait"]) / 100 * cell == pytest.approx(slowest.wait_ms, abs=2 * cell)
+
+
+@pytest.mark.parametrize(("name", "kind", "least_ms"), [("gc_pause", "gc", 180.0), ("python_gap", "python", 3.5)])
+def test_a_host_that_holds_the_work_up_does_not_look_idle_in_the_timeline(facts, name, kind, least_ms):
+    """Its lane holds operators and calls of the runtime: Python and collections have lanes of their own."""
+    summary = facts[name][0]
+    lanes = {lane.kind: lane.cells for lane in summary.timeline.lanes}
+    cell_ms = summary.timeline.duration_ms / 100
+    held = [at for at, share in enumerate(lanes[kind]) if share == 100]
+    assert len(held) * cell_ms > least_ms
+    assert sum(lanes["host"][at] for at in held) < 5 * len(held), "the host's own lane is all but blank there"
+    longest = max(gap.max_ms for gap in summary.gaps if gap.host == kind)
+    assert sum(lanes[kind]) / 100 * cell_ms == pytest.approx(longest, rel=0.1)

@@ -1,0 +1,40 @@
+"""What is told of windows that were refused, or closed before they held what they were to hold."""
+
+from midwatch.model.capture import CaptureOrder
+from midwatch.model.status import Part
+
+
+def order(**rest):
+    return CaptureOrder("c1", "demand", **rest)
+
+
+def windows(agent):
+    """The line of the status that is about windows."""
+    return agent.controller.status()[-1]
+
+
+def test_a_refusal_is_told_until_a_window_goes_well_and_then_counted_anew(agent, serve_order):
+    for _ in range(2):
+        agent.engine.refuses = "a profiler session of the service is open"
+        serve_order(order())
+        assert windows(agent).detail == "1 refused, the last one since a profiler session of the service is open"
+        agent.engine.refuses = ""
+        serve_order(order())
+        assert windows(agent) == Part("windows", "on")
+    assert agent.controller.counts["refused"] == 2
+
+
+def test_a_window_that_closes_before_it_holds_its_requests_says_so(agent, serve_order):
+    capture = serve_order(order(requests=20, seconds=0.3), lambda: [agent.serve(0.05) for _ in range(3)])
+    (caveat,) = capture.caveats
+    assert (caveat.code, caveat.count) == ("requests_missing", 17)
+    assert caveat.text == (
+        "The window was to hold 20 whole requests; 3 had ended when it closed at its time limit of 0.3 s."
+    )
+    (caveat,) = serve_order(order(requests=1, seconds=0.3)).caveats
+    assert "hold 1 whole request; none had ended" in caveat.text
+    assert serve_order(order(requests=3, seconds=0.3), lambda: [agent.serve(0.05) for _ in range(3)]).caveats == ()
+    assert serve_order(order(seconds=0.3)).caveats == ()
+    (caveat,) = serve_order(order(seconds=30.0)).caveats
+    assert caveat.code == "window_shortened"
+    assert caveat.text.startswith("The window was to last 30 s; it closed at its time limit of ")
