@@ -44,7 +44,10 @@ _HOST = re.compile(r"[\w.-]+|\[[0-9a-fA-F:.%\w]+\]")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an ordered window is: ``queued``, ``sent``, ``open``, ``done``, ``refused``, ``failed`` or ``stored``."""
+    """How far an ordered window is: ``queued``, ``sent``, ``open``, ``done``, ``refused``, ``failed`` or ``stored``.
+
+    ``unknown`` is a state that only a newer collector knows.
+    """
 
     state: str
     detail: str = ""
@@ -179,7 +182,8 @@ class Client:
             service=service, host=host, pid=pid, agent_id=agent_id, order=to_message(order), timeout_seconds=timeout_s
         )
         for event in self._stream(self._trigger.Trigger, request, timeout_s=timeout_s + _ORDER_GRACE_S):
-            state = trigger_pb2.TriggerState.Name(event.state).removeprefix("TRIGGER_STATE_").lower()
+            known = trigger_pb2.TriggerState.DESCRIPTOR.values_by_number.get(event.state)
+            state = known.name.removeprefix("TRIGGER_STATE_").lower() if known is not None else "unknown"
             agent = _value(Resource, event.agent) if event.HasField("agent") else None
             yield Progress(state, event.detail, event.capture_id, agent)
 

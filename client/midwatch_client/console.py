@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import IO
 
+from midwatch_server.visible import visible
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, HighlighterType, JustifyMethod, OverflowMethod
 from rich.measure import Measurement
 from rich.style import Style
 from rich.text import Text
-
-from midwatch_client.visible import visible
 
 _PLACE = re.compile(r"[^\s:]+:\d+\W*")
 """``(app/metrics.py:41)``: what tells a place is its end."""

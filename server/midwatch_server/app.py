@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from midwatch_proto.v1 import control_pb2_grpc, ingest_pb2_grpc, query_pb2_grpc, trigger_pb2_grpc
 
+from midwatch_server.logs import PlainFormatter
 from midwatch_server.rpc.commands import Commands
 from midwatch_server.rpc.control import ControlService
 from midwatch_server.rpc.hub import Hub
@@ -89,7 +90,9 @@ class Collector:
 
 def run_collector(settings: CollectorSettings) -> None:
     """Run a collector until SIGINT or SIGTERM. Raises `midwatch_server.errors.StartError` where it cannot start."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     asyncio.run(_serve(settings))
 

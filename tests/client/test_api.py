@@ -140,3 +140,13 @@ def test_an_address_that_leads_nowhere_is_told_from_a_collector_that_does_not_ru
 )
 def test_every_grpc_has_words_of_its_own_for_a_name_that_does_not_resolve(detail):
     assert "does not resolve" in addressing("reco:7171", detail)
+
+
+def test_a_state_that_only_a_newer_collector_knows_is_passed_over(script, client):
+    script.captures["cap"] = CaptureDetail(Capture("cap", "demand", "done"), Diagnosis(Verdict.CLEAN))
+    script.steps = [
+        trigger_pb2.TriggerEvent(state=state, capture_id="cap") for state in (77, trigger_pb2.TRIGGER_STATE_STORED)
+    ]
+    seen = []
+    assert client.profile("ranker", on_progress=seen.append).capture.capture_id == "cap"
+    assert [step.state for step in seen] == ["unknown", "stored"]

@@ -27,9 +27,9 @@ from midwatch_client.render.html import to_html
 from midwatch_client.render.markdown import to_markdown
 from midwatch_client.render.tables import incidents_table
 from midwatch_client.render.terminal import print_report
-from midwatch_client.visible import visible
 from midwatch_proto.v1 import trigger_pb2
 from midwatch_server.diagnosis.diff import compare
+from midwatch_server.visible import visible
 
 EVIL = "\x1b]0;mine\x07[red]|\n\u202e\x9b1m`"
 SEEN = r"\x1b]0;mine\x07[red]|\n\u202e\x9b1m`"

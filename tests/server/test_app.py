@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import socket
@@ -12,6 +13,7 @@ import pytest
 from midwatch_proto.v1 import ingest_pb2, ingest_pb2_grpc, query_pb2, query_pb2_grpc
 from midwatch_server.app import Collector
 from midwatch_server.errors import StartError
+from midwatch_server.logs import PlainFormatter
 from midwatch_server.rpc.server import bind, is_loopback, make_server
 from midwatch_server.settings import CollectorSettings
 
@@ -136,3 +138,16 @@ async def test_only_a_loopback_address_is_silent(caplog):
 )
 def test_loopback(host, expected):
     assert is_loopback(host) is expected
+
+
+def test_names_in_the_log_neither_steer_a_terminal_nor_begin_a_line_of_their_own():
+    try:
+        raise ValueError("\x1b[2J of an agent")
+    except ValueError:
+        record = logging.LogRecord(
+            "x", logging.INFO, "f", 1, "agent %s", ("a\x1b]0;mine\x07\nINFO all is well",), sys.exc_info()
+        )
+    said = PlainFormatter().format(record)
+    assert r"INFO agent a\x1b]0;mine\x07\nINFO all is well" in said.splitlines()[0]
+    assert said.splitlines()[-1] == r"ValueError: \x1b[2J of an agent"
+    assert "\x1b" not in said

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from midwatch_server.visible import visible
 
 from midwatch_client.errors import Failure
-from midwatch_client.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,12 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from midwatch_server.visible import visible
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from midwatch_client.console import Cell, line
-from midwatch_client.visible import visible
 
 _CODE = re.compile(r"((?<!`)`[^`]+`(?!`))")
 _READ = re.compile(r"[\\`*<\[|&~]|(?<![^\W_])_|_(?![^\W_])")

@@ -13,7 +13,7 @@ _MALFORMED = "frame_malformed_"
 LOSSES: dict[str, tuple[str, str]] = {
     "spike_rate": (
         "spike",
-        "counted but not looked into: of each route three in a row are, and then one in 10 s",
+        "counted but not looked into: of one route three at once are, then one every 10 s",
     ),
     "samples_of_one_window": ("stack sample", "left out of windows that had too many of them"),
     "samples_of_one_request": ("stack sample", "left out of requests that had too many of them"),

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from midwatch.model.finding import Finding
 from midwatch_server.diagnosis import Report
+from midwatch_server.visible import visible
 
 from midwatch_client.render import wording
 from midwatch_client.render.grid import escaped
 from midwatch_client.render.timeline import timeline_lines
-from midwatch_client.visible import visible
 
 WIDTH = 88
 _BACKTICKS = re.compile("`+")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from midwatch_client.visible import visible
+from midwatch_server.visible import visible
 
 VOID = frozenset({"meta", "rect", "line", "path", "br"})
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from midwatch.model.incident import Incident
 from midwatch_server.diagnosis.words import ms
+from midwatch_server.visible import visible
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group
@@ -13,7 +14,6 @@ from rich.table import Table
 
 from midwatch_client.console import Cell
 from midwatch_client.render.wording import ago
-from midwatch_client.visible import visible
 
 ID_COLUMNS = 12
 FILE_PARTS = 2

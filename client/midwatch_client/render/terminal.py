@@ -9,13 +9,13 @@ from midwatch.model.finding import Finding, Verdict
 from midwatch.model.trace import TraceSummary
 from midwatch_server.diagnosis import Report
 from midwatch_server.diagnosis.words import ms
+from midwatch_server.visible import visible
 from rich.console import Console
 from rich.text import Text
 
 from midwatch_client.console import line
 from midwatch_client.render import wording
 from midwatch_client.render.timeline import timeline_lines
-from midwatch_client.visible import visible
 
 MAX_WIDTH = 110
 INDENT = 3
