@@ -19,6 +19,8 @@ ID_COLUMNS = 12
 FILE_PARTS = 2
 """Of a path: what tells files apart without filling the terminal."""
 _BETWEEN = 3
+_NARROW = 70
+"""Below so many columns when and how often it was seen make room for what and where."""
 _MOST_TITLE = 40
 """An incident without a place is listed by its title, which may be broken."""
 
@@ -32,7 +34,8 @@ class IncidentsTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         """Draw it into the width that there is."""
-        yield self._flat() if self._columns() <= options.max_width else self._stacked()
+        width = options.max_width
+        yield self._flat() if self._columns() <= width else self._stacked(brief=width < _NARROW)
 
     def _columns(self) -> int:
         """Return how wide the table with a line for each incident is, no place broken."""
@@ -53,13 +56,14 @@ class IncidentsTable:
             table.add_row(*map(Cell, seen), Cell(_whose(one)), one.kind.value, _gain(one), where)
         return table
 
-    def _stacked(self) -> Table:
-        table = _table()
+    def _stacked(self, *, brief: bool) -> Table:
+        table = _table(brief=brief)
         table.add_column("gain", justify="right", no_wrap=True)
         table.add_column("what and where")
         for one, seen in zip(self._incidents, self._seen, strict=True):
             what = Cell(f"{one.kind.value} in {_whose(one)}")
-            table.add_row(*map(Cell, seen), _gain(one), Group(what, Cell(_place(one) or one.title)))
+            known = seen[:1] if brief else seen
+            table.add_row(*map(Cell, known), _gain(one), Group(what, Cell(_place(one) or one.title)))
         return table
 
 
@@ -68,11 +72,12 @@ def incidents_table(incidents: Sequence[Incident], now_unix_ns: int) -> Incident
     return IncidentsTable(incidents, now_unix_ns)
 
 
-def _table() -> Table:
+def _table(*, brief: bool = False) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("id", no_wrap=True)
-    table.add_column("last seen", no_wrap=True)
-    table.add_column("times", justify="right", no_wrap=True)
+    if not brief:
+        table.add_column("last seen", no_wrap=True)
+        table.add_column("times", justify="right", no_wrap=True)
     return table
 
 

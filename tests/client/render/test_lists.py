@@ -27,7 +27,7 @@ def test_incidents_are_listed_with_what_and_when(incident_report):
     )
 
 
-@pytest.mark.parametrize("width", [80, 100, 120, 200])
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_a_place_stays_whole_however_narrow_the_terminal_is(incident_report, width):
     """Its path is cut on the left; the name of the file and the line are what a person looks for."""
     file = "shop/post_processing_of_ranked_results.py"
