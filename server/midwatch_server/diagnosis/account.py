@@ -10,6 +10,7 @@ before the first of them no more than that; what is left is `Account.doubtful`.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from midwatch.model.spike import Baseline, Spike
 
 from midwatch_server.diagnosis.activity import Activity, activity, returns_at_once
 from midwatch_server.diagnosis.lines import Seen, heaviest
-from midwatch_server.diagnosis.spans import Span, clip, subtract, total_ms
+from midwatch_server.diagnosis.spans import Span, Taken, clip, total_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +113,39 @@ class _Ledger:
     def __init__(self, start: int, end: int, overrun_ms: float) -> None:
         self._start = start
         self._end = end
-        self._taken: list[Span] = []
+        self._taken = Taken()
         self._overrun_ms = overrun_ms
         self._visible_ms = overrun_ms
 
     def also_saw(self, watched: list[Span]) -> None:
         """From here on shares are of the overrun as far as it was watched, or claimed already."""
-        self._visible_ms = min(self._overrun_ms, total_ms([*watched, *self._taken])) or self._overrun_ms
+        self._visible_ms = min(self._overrun_ms, total_ms([*watched, *self._taken.spans])) or self._overrun_ms
 
     def divide(self, wanted: Mapping[Hashable, tuple[Claim, list[Span]]]) -> tuple[Claim, ...]:
         """Return the claims of ``wanted`` with the time that is theirs, those that get none left out."""
-        open_claims = {key: (claim, clip(spans, self._start, self._end)) for key, (claim, spans) in wanted.items()}
+        claims = [(claim, clip(spans, self._start, self._end)) for claim, spans in wanted.values()]
+        # What is left of a claim only shrinks: one that is still the largest when it is looked at again is the largest.
+        most = [(-_length_ns(spans), number) for number, (_, spans) in enumerate(claims)]
+        heapq.heapify(most)
         granted: list[Claim] = []
-        while open_claims:
-            left = {key: subtract(spans, self._taken) for key, (_, spans) in open_claims.items()}
-            best = max(left, key=lambda key: total_ms(left[key]))
-            claim, _ = open_claims.pop(best)
-            mine = total_ms(left[best])
-            self._taken += left[best]
-            if mine > 0:
+        while most:
+            known, number = most[0]
+            claim, spans = claims[number]
+            left = self._taken.left_of(spans)
+            length_ns = _length_ns(left)
+            if length_ns < -known:
+                heapq.heapreplace(most, (-length_ns, number))
+                continue
+            heapq.heappop(most)
+            if length_ns > 0:
+                self._taken.take(left)
+                mine = length_ns / 1e6
                 granted.append(replace(claim, ms=mine, share=min(mine / max(self._visible_ms, 1e-6), 1.0)))
         return tuple(granted)
+
+
+def _length_ns(spans: list[Span]) -> int:
+    return sum(end - start for start, end in spans)
 
 
 def _collections(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 Span = tuple[int, int]
@@ -23,23 +24,37 @@ def clip(spans: Iterable[Span], start: int, end: int) -> list[Span]:
     return merge((max(a, start), min(b, end)) for a, b in spans)
 
 
-def subtract(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
-    """Return what is left of ``spans`` without ``taken``."""
-    left: list[Span] = []
-    holes = merge(taken)
-    for start, end in merge(spans):
-        at = start
-        for hole_start, hole_end in holes:
-            if hole_end <= at:
-                continue
-            if hole_start >= end:
-                break
-            if hole_start > at:
-                left.append((at, hole_start))
-            at = max(at, hole_end)
-        if at < end:
-            left.append((at, end))
-    return left
+class Taken:
+    """Time that is taken already. What is asked and what is added costs by its own length, not by all that is taken."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    @property
+    def spans(self) -> list[Span]:
+        """All of it: sorted, without overlap."""
+        return list(zip(self._starts, self._ends, strict=True))
+
+    def left_of(self, spans: Iterable[Span]) -> list[Span]:
+        """Return what is left of ``spans``."""
+        left: list[Span] = []
+        for start, end in merge(spans):
+            at = start
+            for index in range(bisect_right(self._ends, at), bisect_left(self._starts, end)):
+                if self._starts[index] > at:
+                    left.append((at, self._starts[index]))
+                at = max(at, self._ends[index])
+            if at < end:
+                left.append((at, end))
+        return left
+
+    def take(self, spans: Iterable[Span]) -> None:
+        """Add ``spans``."""
+        for start, end in merge(spans):
+            touched = slice(bisect_left(self._ends, start), bisect_right(self._starts, end))
+            self._starts[touched] = [min([start, *self._starts[touched]])]
+            self._ends[touched] = [max([end, *self._ends[touched]])]
 
 
 def total_ms(spans: Iterable[Span]) -> float:

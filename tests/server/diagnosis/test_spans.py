@@ -4,7 +4,7 @@ import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
-from midwatch_server.diagnosis.spans import clip, merge, subtract, total_ms
+from midwatch_server.diagnosis.spans import Taken, clip, merge, total_ms
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda p: (min(p), max(p))), max_size=8)
 
@@ -20,9 +20,14 @@ def test_merge_covers_the_same_moments_in_order_and_without_overlap(some):
     assert all(a[1] < b[0] for a, b in itertools.pairwise(merged))
 
 
-@given(spans, spans)
-def test_subtract_leaves_exactly_what_is_not_taken(some, taken):
-    assert moments(subtract(some, taken)) == moments(some) - moments(taken)
+@given(spans, st.lists(spans, max_size=4))
+def test_what_is_left_is_exactly_what_is_not_taken(some, turns):
+    taken = Taken()
+    for turn in turns:
+        taken.take(turn)
+    everything = [span for turn in turns for span in turn]
+    assert taken.spans == merge(everything)
+    assert moments(taken.left_of(some)) == moments(some) - moments(everything)
 
 
 @given(spans, st.integers(0, 60), st.integers(0, 60))
