@@ -22,6 +22,7 @@ from midwatch_proto.v1 import ingest_pb2
 
 from midwatch_server import incidents
 from midwatch_server.diagnosis import Evidence, diagnose
+from midwatch_server.diagnosis.failures import RULE_FAILED, in_words
 from midwatch_server.errors import BatchRejectedError, RecordRejectedError, TooLongError
 from midwatch_server.limits import MAX_ID, MAX_NAME, bounded
 from midwatch_server.store import Intake, rows
@@ -161,12 +162,16 @@ def diagnosis_of(capture: Capture) -> Diagnosis:
 
 
 def judged(evidence: Evidence, of: str) -> Diagnosis:
-    """Return the diagnosis. A rule that fails costs the diagnosis, never the evidence."""
+    """Return the diagnosis. What fails costs what it would have found, and a line in the log, never the evidence."""
     try:
-        return diagnose(evidence)
-    except Exception:
-        log.exception("the diagnosis of %s failed", of)
-        return Diagnosis(Verdict.INSUFFICIENT_DATA, reason="The diagnosis failed; the collector's log says how.")
+        diagnosis = diagnose(evidence)
+    except Exception as error:
+        log.error("%s could not be diagnosed: %s", of, in_words(error))  # noqa: TRY400 - one line
+        return Diagnosis(Verdict.INSUFFICIENT_DATA, reason="It could not be diagnosed; the collector's log says why.")
+    for caveat in diagnosis.caveats:
+        if caveat.code == RULE_FAILED:
+            log.error("%s: %s", of, caveat.text)
+    return diagnosis
 
 
 def _checked_resource(batch: ingest_pb2.Batch) -> Resource:

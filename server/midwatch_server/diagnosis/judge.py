@@ -2,9 +2,10 @@
 
 A finding of a window is what `worth` says, with a confidence of `MIN_CONFIDENCE`. One of a spike would gain at least
 `NOTE_SHARE` of the request and explains at least `MIN_EXPLAINED` of the overrun. The rest are notes, as far as they are
-worth a line, and without advice: what is no cause needs no remedy. No incident is opened for a note. Findings are
-ranked by what they would gain an affected request (a `collective_wait`, whose gain one rank's trace cannot tell, by its
-cost), then by what they cost it; notes by what they cost.
+worth a line, and without advice: what is no cause needs no remedy. No incident is opened for a note. A rule that raises
+is named in a caveat, the others say what they found, and then nothing is called clean. Findings are ranked by what they
+would gain an affected request (a `collective_wait`, whose gain one rank's trace cannot tell, by its cost), then by what
+they cost it; notes by what they cost.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 from midwatch.model.finding import Diagnosis, Finding, Kind, Verdict
 
+from midwatch_server.diagnosis import failures
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.rules import (
     AllocThrash,
@@ -81,18 +83,42 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     named = {_cause(finding) for finding in findings}
     notes = _worth_a_line(note for note in (*spike.notes, *window.notes) if _cause(note) not in named)
     verdict = Verdict.FINDINGS if findings else Verdict.INSUFFICIENT_DATA
-    return Diagnosis(verdict, findings, notes, window.caveats, spike.reason)
+    return Diagnosis(verdict, findings, notes, tuple(dict.fromkeys((*window.caveats, *spike.caveats))), spike.reason)
 
 
 def _judge(evidence: Evidence) -> Diagnosis:
-    found = [finding for rule in RULES for finding in rule.find(evidence)]
+    found, failed = _found(evidence)
     findings = _rank(tuple(f for f in found if _matters(f, evidence)))
     notes = _worth_a_line(finding for finding in found if finding not in findings)
     if evidence.account is not None:
         verdict = Verdict.FINDINGS if findings else Verdict.INSUFFICIENT_DATA
-        return Diagnosis(verdict, tuple(map(_owning_up, findings)), notes, (), spike_reason(evidence.account, findings))
+        reason = spike_reason(evidence.account, findings)
+        return _admitting(Diagnosis(verdict, tuple(map(_owning_up, findings)), notes, (), reason), failed)
     verdict, reason = window_verdict(evidence, findings)
-    return Diagnosis(verdict, _bounded(evidence, findings), notes, window_caveats(evidence), reason)
+    diagnosis = Diagnosis(verdict, _bounded(evidence, findings), notes, window_caveats(evidence), reason)
+    return _admitting(diagnosis, failed)
+
+
+def _found(evidence: Evidence) -> tuple[list[Finding], list[tuple[str, str]]]:
+    """Return what the rules find, and which of them failed, with what."""
+    found: list[Finding] = []
+    failed: list[tuple[str, str]] = []
+    for rule in RULES:
+        try:
+            found.extend(rule.find(evidence))
+        except Exception as error:  # noqa: PERF203 - one rule must not take the others down
+            failed.append((rule.kind.value, failures.in_words(error)))
+    return found, failed
+
+
+def _admitting(diagnosis: Diagnosis, failed: list[tuple[str, str]]) -> Diagnosis:
+    """Let a diagnosis say which rules failed; what they missed is not known, so nothing is clean."""
+    if not failed:
+        return diagnosis
+    caveat = failures.caveat(failed)
+    verdict = diagnosis.verdict if diagnosis.findings else Verdict.INSUFFICIENT_DATA
+    reason = (diagnosis.findings and diagnosis.reason) or f"{caveat.text}."
+    return replace(diagnosis, verdict=verdict, caveats=(*diagnosis.caveats, caveat), reason=reason)
 
 
 def _matters(finding: Finding, evidence: Evidence) -> bool:
