@@ -23,6 +23,10 @@ class TooLongError(Exception):
     """An id is longer than any of ours."""
 
 
+class FigureError(Exception):
+    """A figure that cannot be true, or a list without end."""
+
+
 class NotFoundError(Exception):
     """There is nothing of that name."""
 

@@ -23,7 +23,14 @@ from midwatch_proto.v1 import ingest_pb2
 from midwatch_server import incidents
 from midwatch_server.diagnosis import Evidence, diagnose
 from midwatch_server.diagnosis.failures import RULE_FAILED, in_words
-from midwatch_server.errors import BatchRejectedError, RecordRejectedError, TooLongError
+from midwatch_server.errors import (
+    BatchRejectedError,
+    FigureError,
+    RecordRejectedError,
+    StoreUnavailableError,
+    TooLongError,
+)
+from midwatch_server.figures import checked
 from midwatch_server.limits import MAX_ID, MAX_NAME, bounded
 from midwatch_server.store import Intake, rows
 from midwatch_server.store.traces import TraceFiles, checked_name
@@ -80,10 +87,19 @@ class _Sorter:
                 raise RecordRejectedError("a record is of a kind that this collector does not know")
             message = getattr(record, kind)
             bounded(message)
+            checked(message, f"a {kind.replace('_', ' ')}")
             self._handlers[kind](message)
-        except (RecordRejectedError, TooLongError) as error:
-            self._rejected += 1
-            self._reason = self._reason or str(error)
+        except (RecordRejectedError, TooLongError, FigureError) as error:
+            self._reject(str(error))
+        except StoreUnavailableError:
+            raise
+        except Exception as error:
+            log.error("a %s of agent %s cannot be stored: %s", kind, self._resource.agent_id, in_words(error))  # noqa: TRY400 - one line
+            self._reject("the collector failed on this record; its log says how")
+
+    def _reject(self, reason: str) -> None:
+        self._rejected += 1
+        self._reason = self._reason or reason
 
     def intake(self, batch: ingest_pb2.Batch) -> Intake:
         """Return everything taken."""
@@ -183,5 +199,9 @@ def _checked_resource(batch: ingest_pb2.Batch) -> Resource:
         raise BatchRejectedError("the batch and its resource name different agents")
     if not 0 < len(batch.resource.service) <= MAX_NAME:
         raise BatchRejectedError(f"a service has a name of 1 to {MAX_NAME} characters; set MIDWATCH_SERVICE")
+    try:
+        checked(batch.resource, "a resource")
+    except FigureError as error:
+        raise BatchRejectedError(str(error)) from error
     resource: Resource = from_message(batch.resource)
     return resource

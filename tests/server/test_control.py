@@ -116,8 +116,8 @@ async def test_the_order_names_whom_it_is_for(peer, make):
 
 
 async def test_among_several_the_busiest_is_asked(peer, make):
-    await peer.attach(make.resource("a1"), AgentStatus(1, requests=500))
-    busy = await peer.attach(make.resource("a2"), AgentStatus(1, requests=10, in_flight=3))
+    await peer.attach(make.resource("a1"), AgentStatus(make.T0, requests=500))
+    busy = await peer.attach(make.resource("a2"), AgentStatus(make.T0, requests=10, in_flight=3))
     await peer.attach(make.resource("a3"))
     call = order(peer, service="ranker")
     await received(busy)
@@ -203,12 +203,12 @@ async def test_an_agent_that_attaches_twice_replaces_the_first(peer):
 
 async def test_heartbeats_are_answered_and_kept(peer, make):
     stream = await peer.attach()
-    beat = control_pb2.Heartbeat(status=to_message(AgentStatus(5, requests=77, drops=(("full", 2),))))
+    beat = control_pb2.Heartbeat(status=to_message(AgentStatus(make.T0, requests=77, drops=(("full", 2),))))
     await stream.write(control_pb2.AgentMessage(heartbeat=beat))
     assert (await stream.read()).WhichOneof("message") == "ping"
     (view,) = (await peer.query.ListAgents(query_pb2.ListAgentsRequest())).agents
     assert view.connected
-    assert from_message(view.status) == AgentStatus(5, requests=77, drops=(("full", 2),))
+    assert from_message(view.status) == AgentStatus(make.T0, requests=77, drops=(("full", 2),))
     await stream.done_writing()
     assert await ended(stream) == grpc.StatusCode.OK
     (view,) = (await peer.query.ListAgents(query_pb2.ListAgentsRequest())).agents

@@ -150,7 +150,7 @@ async def test_texts_are_stored_cut_and_a_bad_record_costs_itself_alone(peer, co
     (answer,) = await peer.upload(batch)
     assert (answer.state, answer.rejected_records) == (ingest_pb2.BATCH_STATE_ACCEPTED, 2)
     assert answer.reason == "capture_id has at most 128 characters; this one has 640"
-    await peer.attach(resource, AgentStatus(unix_ns=2**62, parts=(Part("gpu", "off", "p" * 50_000),)))
+    await peer.attach(resource, AgentStatus(unix_ns=make.T0 + 1, parts=(Part("gpu", "off", "p" * 50_000),)))
     texts = {
         "agents": ("host", 512),
         "route_stats": ("route", 512),

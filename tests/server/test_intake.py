@@ -12,6 +12,7 @@ from midwatch_proto.v1 import ingest_pb2
 from midwatch_server import intake as module
 from midwatch_server.errors import BatchRejectedError
 from midwatch_server.intake import prepare
+from midwatch_server.store import rows
 from midwatch_server.store.traces import TraceFiles
 
 
@@ -27,14 +28,14 @@ def test_each_kind_of_record_finds_its_place(make, traces):
         HostSample(make.T0, 5),
         make.spike(),
         make.capture(),
-        AgentStatus(7),
+        AgentStatus(make.T0),
     ]
     records.append(make.chunk("capture-1", 0, b"abc", total=3, last=True))
     found = prepare(make.batch(*records), traces, 99)
     places = (found.route_stats, found.gpu_samples, found.host_samples, found.spike_rows, found.capture_rows)
     assert [len(place) for place in places] == [1] * 5
     assert [row["bytes"] for row in found.trace_rows] == [3]
-    assert load(AgentStatus, found.agent["status"]) == AgentStatus(7)
+    assert load(AgentStatus, found.agent["status"]) == AgentStatus(make.T0)
     assert (found.batch["records"], found.batch["rejected_records"], found.batch["received_unix_ns"]) == (7, 0, 99)
     assert len(found.sightings) == 2
 
@@ -65,8 +66,8 @@ def test_a_batch_without_a_service_is_rejected(make, traces):
     ("bad", "reason"),
     [
         (lambda make: ingest_pb2.Record(), "kind that this collector does not know"),
-        (lambda make: GpuSample(1, 0, utilization=math.nan), "no finite utilization"),
-        (lambda make: HostSample(1, 1, cpu_quota=math.inf), "no finite cpu_quota"),
+        (lambda make: GpuSample(make.T0, 0, utilization=math.nan), "no finite utilization"),
+        (lambda make: HostSample(make.T0, 1, cpu_quota=math.inf), "no finite cpu_quota"),
         (lambda make: make.spike(""), "a spike needs an id"),
         (lambda make: make.capture("../../etc/passwd"), "a capture needs an id"),
         (lambda make: make.chunk("capture-1", 5, b"abc", total=9), "missing before offset 5"),
@@ -90,6 +91,19 @@ def test_a_diagnosis_that_fails_does_not_cost_the_spike(make, traces, monkeypatc
     assert diagnosis.reason == "It could not be diagnosed; the collector's log says why."
     (line,) = caplog.records
     assert line.getMessage().startswith("spike-1 could not be diagnosed: ZeroDivisionError in test_intake.py:")
+    assert line.exc_info is None
+
+
+def test_a_record_on_which_the_collector_fails_costs_itself_alone(make, traces, monkeypatch, caplog):
+    def broken(*_arguments):
+        raise ValueError("with a value in it")
+
+    monkeypatch.setattr(rows, "spike_row", broken)
+    found = prepare(make.batch(make.stats(), make.spike(), make.capture()), traces)
+    assert (len(found.route_stats), len(found.capture_rows), found.batch["rejected_records"]) == (1, 1, 1)
+    assert found.batch["reason"] == "the collector failed on this record; its log says how"
+    (line,) = caplog.records
+    assert line.getMessage().startswith("a spike of agent agent-1 cannot be stored: ValueError in test_intake.py:")
     assert line.exc_info is None
 
 

@@ -93,11 +93,11 @@ def test_filters_and_limits(store, put, make):
 
 
 def test_the_latest_status_of_an_agent_stays(store, put, make):
-    put(make.batch(AgentStatus(20, requests=2)), at_ns=5_000)
-    put(make.batch(AgentStatus(10, requests=1)), at_ns=4_000)
+    put(make.batch(AgentStatus(make.T0 + 2, requests=2)), at_ns=5_000)
+    put(make.batch(AgentStatus(make.T0 + 1, requests=1)), at_ns=4_000)
     put(make.batch(make.stats()), at_ns=6_000)
     (view,) = store.ask(read.agents, service="", limit=10)
-    assert view.status == AgentStatus(20, requests=2)
+    assert view.status == AgentStatus(make.T0 + 2, requests=2)
     assert view.last_seen_unix_ns == 6_000
     assert view.resource == make.resource()
 

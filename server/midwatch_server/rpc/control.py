@@ -12,7 +12,8 @@ from midwatch.model.resource import Resource
 from midwatch.wire import from_message
 from midwatch_proto.v1 import control_pb2, control_pb2_grpc
 
-from midwatch_server.errors import BadRequestError, StoreUnavailableError
+from midwatch_server.errors import BadRequestError, FigureError, StoreUnavailableError
+from midwatch_server.figures import checked
 from midwatch_server.rpc.commands import Commands
 from midwatch_server.rpc.errors import answered, log
 from midwatch_server.rpc.registry import Attached, End, Outgoing, Registry
@@ -64,6 +65,7 @@ class ControlService(control_pb2_grpc.ControlServiceServicer):
                     self._commands.update(message.command_update)
                 elif kind == "heartbeat":
                     heartbeat = message.heartbeat
+                    _check(heartbeat)
                     agent.heard(from_message(heartbeat.status) if heartbeat.HasField("status") else None)
                     await self._note(agent)
                     agent.outbox.put_nowait(Outgoing(_ping()))
@@ -89,7 +91,16 @@ async def _hello(messages: AsyncIterator[control_pb2.AgentMessage]) -> control_p
         raise BadRequestError("An agent says hello before anything else.")
     if not first.hello.resource.agent_id or not first.hello.resource.service:
         raise BadRequestError("A hello needs the agent's id and the name of its service.")
+    _check(first.hello)
     return first.hello
+
+
+def _check(word: control_pb2.AgentHello | control_pb2.Heartbeat) -> None:
+    """Raise `BadRequestError` for figures that cannot be true: a status of the year 2200 would never be replaced."""
+    try:
+        checked(word, "a hello" if isinstance(word, control_pb2.AgentHello) else "a heartbeat")
+    except FigureError as error:
+        raise BadRequestError(f"{error}.") from error
 
 
 async def _first(messages: AsyncIterator[control_pb2.AgentMessage]) -> control_pb2.AgentMessage | None:

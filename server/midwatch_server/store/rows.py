@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,8 +13,6 @@ from midwatch.model.samples import GpuSample, HostSample
 from midwatch.model.spike import Spike
 from midwatch.model.status import AgentStatus
 from midwatch.wire import dump
-
-from midwatch_server.errors import RecordRejectedError
 
 Row = dict[str, Any]
 
@@ -98,8 +95,5 @@ def light_capture(capture: Capture) -> Capture:
 
 
 def _flat(value: Any, *without: str) -> Row:
-    """The scalar fields. Raises `RecordRejectedError` for a figure that SQL has no place for."""
-    row = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in without}
-    if bad := [name for name, item in row.items() if isinstance(item, float) and not math.isfinite(item)]:
-        raise RecordRejectedError(f"a {type(value).__name__} has no finite {bad[0]}")
-    return row
+    """The scalar fields."""
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.name not in without}
