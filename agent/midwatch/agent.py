@@ -74,7 +74,7 @@ class Agent:
             self._state, self._detail = "on", ""
 
     def stop(self) -> None:
-        """Stop all parts, the latest first; what was seen goes out within three seconds."""
+        """Stop all parts, the latest first; what was seen goes out within three seconds after the end of a window."""
         with self._lock:
             if self._state != "on":
                 return

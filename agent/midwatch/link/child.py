@@ -108,12 +108,15 @@ def _exiting(error: RuntimeError) -> bool:
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """Reap a companion that ends by itself, and make one that does not."""
+    """Reap a companion that ends by itself, and make one that does not. What one holds that is killed is lost."""
     with guard.at("link.see_off"):
+        how = "by somebody else"
         try:
             process.wait(_LONGEST_END_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            how = f"since it did not end within {_LONGEST_END_S:.0f} s"
+        if process.returncode < 0:
             drops.drop("companion_killed")
-            logger.warning("midwatch: the companion did not end within %.0f s and was killed", _LONGEST_END_S)
+            logger.warning("midwatch: the companion was killed, %s, with what it had not handed over yet", how)

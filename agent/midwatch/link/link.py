@@ -39,8 +39,8 @@ Spawn = Callable[[tuple[int, ...], bytes, str], "subprocess.Popen[bytes]"]
 _SOCKET_BYTES = 1 << 20
 """Asked for; the kernel gives what ``net.core.wmem_max`` allows, 208 KiB by default."""
 _END_GRACE_S = 0.5
-_LATE_GRACE_S = 2.5
-"""For a companion that did not confirm in time: so long the service stays, in case all around it ends with it."""
+_LATE_GRACE_S = 1.0
+"""Kept for a companion that did not confirm in time: so long the service stays, in case all around it ends with it."""
 _MOST_UNREAD = 100_000
 _AGAIN_NS = 10_000_000_000
 """Folders get room, and processes descriptors, again: what could not be made is tried anew after so long."""
@@ -194,7 +194,7 @@ class Link:
             self._wait(min(left_s, 0.05), select.POLLIN)
 
     def stop(self, timeout_s: float = 3.0) -> None:
-        """Flush for up to ``timeout_s``, and let the companion end; takes 2.5 s more at most.
+        """Flush, and let the companion end; all of it takes ``timeout_s`` at most, whatever hangs.
 
         A companion is never killed here. One that gets next to no processor needs longer than a service may be held
         up: it goes on alone with all that it was given, and its own limit. Where there is none any more (a service
@@ -203,10 +203,11 @@ class Link:
         if self._elsewhere():
             return
         deadline_ns = self._clock.perf_ns() + int(timeout_s * 1e9)
-        flushed = self.flush(timeout_s)
+        confirm_ns = deadline_ns - int(_LATE_GRACE_S * 1e9)
+        flushed = self.flush(self._left_s(confirm_ns))
         if not flushed and self._revive():
-            flushed = self.flush(self._left_s(deadline_ns))
-        end_ns = self._clock.perf_ns() + int((_END_GRACE_S if flushed else _LATE_GRACE_S) * 1e9)
+            flushed = self.flush(self._left_s(confirm_ns))
+        end_ns = min(deadline_ns, self._clock.perf_ns() + int(_END_GRACE_S * 1e9)) if flushed else deadline_ns
         self._say_bye(end_ns)
         gone = self._child.end(self._left_s(end_ns))
         with self._lock:

@@ -330,6 +330,30 @@ def test_it_can_be_stopped_and_started_again(run):
     assert found == [1, 1]
 
 
+def test_stopping_takes_as_long_as_it_says_where_the_companion_hangs(run):
+    took_s, left = run("""
+        import os, signal
+        import midwatch
+        midwatch.start(service="ranker")
+        with midwatch.request("rank"):
+            pass
+        until(lambda: midwatch.status().requests == 1)
+        from midwatch import api
+        process = api._agent._backroom._link._child._process
+        os.kill(process.pid, signal.SIGSTOP)
+        with midwatch.request("rank"):
+            pass
+        began_s = time.monotonic()
+        midwatch.stop()
+        took_s = time.monotonic() - began_s
+        left = process.poll() is None
+        os.kill(process.pid, signal.SIGCONT)
+        print(json.dumps([took_s, left]))
+    """)
+    assert 2.5 < took_s < 4.0
+    assert left
+
+
 def test_the_end_of_the_process_is_quick_and_leaves_no_companion(run, tmp_path):
     begin = time.monotonic()
     run("""
