@@ -11,6 +11,10 @@ from typing import Any
 from midwatch.guard import guard
 from midwatch.requests.units import Units
 
+_DYNAMO = "torch._dynamo"
+_NO_DYNAMO = object()
+_modules = sys.modules
+
 
 class _Hook:
     """A forward hook. A copy of the module shares it; a pickle of the module does not know Midwatch."""
@@ -39,13 +43,14 @@ class EnterHook(_Hook):
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Note that the call begins. Changes nothing of it."""
-        prior = _pause_dynamo()
+        prior = _pause_dynamo() if _DYNAMO in _modules else _NO_DYNAMO
         try:
             self._units.enter(module, args, kwargs)
         except Exception as error:
             guard.failed("units.enter", error)
         finally:
-            _resume_dynamo(prior)
+            if prior is not _NO_DYNAMO:
+                _resume_dynamo(prior)
 
 
 class LeaveHook(_Hook):
@@ -55,13 +60,14 @@ class LeaveHook(_Hook):
 
     def __call__(self, module: Any, _args: tuple[Any, ...], _result: Any) -> None:
         """Note that the call has ended. Changes nothing of its result."""
-        prior = _pause_dynamo()
+        prior = _pause_dynamo() if _DYNAMO in _modules else _NO_DYNAMO
         try:
             self._units.leave(module)
         except Exception as error:
             guard.failed("units.leave", error)
         finally:
-            _resume_dynamo(prior)
+            if prior is not _NO_DYNAMO:
+                _resume_dynamo(prior)
 
 
 def _inert(_hook: _Hook, *_call: Any) -> None:
@@ -94,15 +100,9 @@ def _skip(frames: Any, code: CodeType) -> None:
         frames.skip_code(code)
 
 
-_NO_DYNAMO = object()
-
-
 def _pause_dynamo() -> Any:
-    if "torch._dynamo" not in sys.modules:
-        return _NO_DYNAMO
     return sys.modules["torch._C._dynamo.eval_frame"].set_eval_frame(None)
 
 
 def _resume_dynamo(prior: Any) -> None:
-    if prior is not _NO_DYNAMO:
-        sys.modules["torch._C._dynamo.eval_frame"].set_eval_frame(prior)
+    sys.modules["torch._C._dynamo.eval_frame"].set_eval_frame(prior)

@@ -16,6 +16,8 @@ _MAX_TEXTS = 4_096
 _texts: dict[tuple[Any, ...], str] = {}
 _workloads: dict[tuple[tuple[str, ...], int], Workload] = {}
 """One object for all requests of one shape: a thousand that are kept would set off a garbage collection."""
+_of_tensors: dict[tuple[Any, ...], Workload] = {}
+"""The same by what one tensor is, for calls with a single one."""
 
 
 def describe(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Workload:
@@ -23,10 +25,28 @@ def describe(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Workload:
     torch = sys.modules.get("torch")
     if torch is None:
         return Workload()
+    key = None
+    if len(args) == 1 and not kwargs and type(args[0]) is torch.Tensor:
+        # What most models get, in one look-up: a service that works is cold, and each call in here a microsecond.
+        tensor = args[0]
+        try:
+            key = (tensor.dtype, tensor.shape, tensor.device)
+            workload = _of_tensors.get(key)
+        except (RuntimeError, TypeError):  # a nested tensor, or a symbolic size, which has no hash
+            return _described(args, kwargs, torch.Tensor)
+        if workload is not None:
+            return workload
+    workload = _described(args, kwargs, torch.Tensor)
+    if key is not None and len(_of_tensors) < _MAX_TEXTS:
+        _of_tensors[key] = workload
+    return workload
+
+
+def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: type) -> Workload:
     found: list[tuple[Any, Any]] = []
-    _collect(args, found, 0, torch.Tensor)
+    _collect(args, found, 0, kind)
     if kwargs:
-        _collect(kwargs, found, 0, torch.Tensor)
+        _collect(kwargs, found, 0, kind)
     if not found:
         return Workload()
     shape = found[0][1]

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from midwatch.requests import workload as module
 from midwatch.requests.workload import describe
 
 
@@ -26,6 +27,25 @@ def test_many_and_deep_arguments_are_cut():
         nested = [nested]
     assert describe((nested,), {}).inputs == ()
     assert len(describe(tuple(torch.zeros(1) for _ in range(100)), {}).inputs) == 16
+
+
+def test_one_tensor_is_described_as_among_others_and_known_again():
+    alone = describe((torch.zeros(2, 5),), {})
+    assert alone is describe((torch.ones(2, 5),), {})
+    assert alone is describe((), {"x": torch.zeros(2, 5)})
+    assert alone == describe((torch.nn.Parameter(torch.zeros(2, 5)),), {})
+    for other in (torch.zeros(5, 2), torch.zeros(2, 5, dtype=torch.float64), torch.zeros(2, 5, device="meta")):
+        assert describe((other,), {}) == describe((other, None), {}) != alone
+    assert len(describe((torch.zeros(2, 5),), {"y": torch.zeros(1)}).inputs) == 2
+
+
+def test_no_more_shapes_than_that_are_remembered(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_TEXTS", 3)
+    for name in ("_texts", "_workloads", "_of_tensors"):
+        monkeypatch.setattr(module, name, {})
+    for size in range(1, 9):
+        assert describe((torch.zeros(size, 7),), {}).inputs == (f"float32[{size},7]@cpu",)
+    assert [len(cache) for cache in (module._texts, module._workloads, module._of_tensors)] == [3, 3, 3]
 
 
 def test_equal_shapes_have_equal_keys():
