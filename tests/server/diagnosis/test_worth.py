@@ -77,13 +77,32 @@ def test_a_stall_that_any_thread_may_have_is_no_cause_however_short_the_request(
     assert judge(dataclasses.replace(summary, gaps=(gap(make, 3.7, 1, starts_ms=(9000.5,)),))).findings == ()
 
 
+@pytest.mark.parametrize(
+    ("host", "cost", "affected", "named"),
+    [
+        ("python", 12.0, 1, False),  # a thread that waited for its turn stands at some line, too
+        ("python", 30.0, 1, True),
+        ("python", 12.0, 3, True),
+        ("blocked", 12.0, 1, True),  # the call takes as long as it takes
+    ],
+)
+def test_python_that_stood_still_once_may_have_waited_for_its_turn(make, host, cost, affected, named):
+    summary = several(make, ("POST /rank", 4.0, 11 - affected), ("POST /rank", 4.0 + cost, affected))
+    starts = tuple((11 - affected + number) * 1000.0 + 1.0 for number in range(affected))
+    stall = dataclasses.replace(gap(make, cost, affected, starts_ms=starts), host=host)
+    diagnosis = judge(dataclasses.replace(summary, gaps=(stall,)))
+    assert bool(diagnosis.findings) is named
+    assert len(diagnosis.notes) == (not named)
+
+
 def test_a_request_stands_out_among_those_of_its_own_route(make):
     """2.7 ms more is little for POST /rank, although GET /views are done in a tenth of that."""
     summary = several(make, ("POST /rank", 9.0, 7), ("POST /rank", 16.0, 1), ("GET /views", 0.3, 400))
     hiccup = gap(make, 7.0, 1, starts_ms=(7000.5,))
     assert judge(dataclasses.replace(summary, gaps=(hiccup,))).findings == ()
     summary = several(make, ("POST /rank", 9.0, 8), ("GET /views", 0.3, 9), ("GET /views", 8.0, 1))
-    (finding,) = judge(dataclasses.replace(summary, gaps=(gap(make, 7.0, 1, starts_ms=(17_000.5,)),))).findings
+    hiccup = dataclasses.replace(gap(make, 7.0, 1, starts_ms=(17_000.5,)), host="blocked")
+    (finding,) = judge(dataclasses.replace(summary, gaps=(hiccup,))).findings
     assert (finding.route, finding.share_of_request) == ("GET /views", 7.0 / 8.0)
 
 

@@ -2,10 +2,12 @@
 
 From a window: a gap of `GapFacts` in which the host ran Python, was blocked, or ran operators while the device idled.
 What no witness names is listed with a confidence too low for a cause, and not at all where samples tell where such
-requests spend their time. Gaps that collections, locks, allocations, compilations or dispatch explain belong to their
-own rules. Where the service uses no device, a gap is a stretch without operators, and nothing is said of a device;
-there Python or blocking calls may also lie in pieces too short for a gap, and then what `LEAST_SAMPLES` stack samples
-found in one function counts. Without any record of the host there is no gap to speak of.
+requests spend their time. So is Python that stood still once, in one request of several, for less than `TURN_MS`: it
+stands where it does by chance, if it waited for a processor. Gaps that collections, locks, allocations, compilations
+or dispatch explain belong to their own rules. Where the service uses no device, a gap is a stretch without operators,
+and nothing is said of a device; there Python or blocking calls may also lie in pieces too short for a gap, and then
+what `LEAST_SAMPLES` stack samples found in one function counts. Without any record of the host there is no gap to
+speak of.
 
 Gaps before the first launch that would each be a finding are one: the input was not ready. Before the first launch of
 a lone profiler step they are a note: that step's edge is the recording's (see `Evidence.lone_step`). Where nothing but
@@ -14,8 +16,9 @@ launches was recorded of the threads that launch, no gap is put down to them (`E
 From a spike: samples of the request's thread, or of its unit's thread, that show Python or a blocking call. Time inside
 operators is the model's own work and no gap.
 
-Source: the replay for what a gap costs; the list of blocking calls is `activity.BLOCKING`. The one threshold: of eight
-samples the standard error is a third of what they estimate.
+Source: the replay for what a gap costs; the list of blocking calls is `activity.BLOCKING`. Two thresholds: of eight
+samples the standard error is a third of what they estimate; and on eight cores and more Linux lets each thread that
+could run wait for 24 ms until all have had their turn (6 ms times 1 + log2 of the cores in CFS; slices of 3 ms since).
 """
 
 from __future__ import annotations
@@ -79,6 +82,7 @@ NAMELESS = UNPROVEN = 0.2
 """Too low for a cause: see `judge.MIN_CONFIDENCE`."""
 ONCE = "one profiler step does not show whether each request does this, or only the script around it"
 ESTIMATED = 0.6
+TURN_MS = 24.0
 LEAST_SAMPLES = 8
 
 
@@ -179,7 +183,7 @@ def _from_window(evidence: Evidence, gap: GapFacts) -> Finding:
         wall_ms=evidence.wall_ms(gap.starts_ms, gap.requests_affected),
         occurrences=gap.count / max(gap.requests_affected, 1),
         affected=gap.requests_affected,
-        confidence=_confidence(gap),
+        confidence=NAMELESS if _by_chance(evidence, gap) else _confidence(gap),
         evidence=(
             f"{occurrences(gap.count, 'gap', gap.requests_affected)}, {ms(gap.total_ms)} traced in all",
             f"The longest takes {ms(gap.max_ms)}{look_at(evidence, gap.starts_ms)}",
@@ -228,6 +232,12 @@ def _doing(gap: GapFacts) -> str:
     if gap.host == "ops":
         return f"{f'`{callee}`' if callee else 'An operator'}{at} keeps the host busy"
     return f"The host does something unrecorded{at}"
+
+
+def _by_chance(evidence: Evidence, gap: GapFacts) -> bool:
+    """Return whether a thread that waited for its turn would look the same."""
+    once = gap.count == 1 and gap.requests_affected == 1 and evidence.summary and evidence.summary.window.requests > 1
+    return bool(once) and gap.host == "python" and gap.per_request_ms < TURN_MS
 
 
 def _confidence(gap: GapFacts) -> float:
