@@ -271,3 +271,15 @@ async def test_stopping_ends_held_streams_at_once(tmp_path, peer_of, make):
     for call in (stream, waiting, watching, uploading):
         assert await ended(call) == grpc.StatusCode.UNAVAILABLE
     await peer.channel.close()
+
+
+async def test_agents_that_hang_up_while_the_collector_stops_leave_no_traceback(tmp_path, peer_of, make, caplog):
+    for turn in range(3):
+        collector = Collector(CollectorSettings(str(tmp_path / f"{turn}.db"), "127.0.0.1:0"))
+        await collector.start()
+        peer = peer_of(collector)
+        for number in range(8):
+            await peer.attach(make.resource(f"agent-{number}"))
+        await peer.channel.close()
+        await collector.stop()
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,13 +24,19 @@ _CODES: dict[type[Exception], grpc.StatusCode] = {
 
 @asynccontextmanager
 async def answered(context: Any) -> AsyncIterator[None]:
-    """Run the body of a call; what it raises ends the call with a code and a sentence."""
+    """Run the body of a call; what it raises ends the call with a code and a sentence.
+
+    A caller that has hung up by then is told nothing, and the call is cancelled, as gRPC itself does a moment later.
+    """
     try:
-        yield
+        try:
+            yield
+        except tuple(_CODES) as error:
+            await context.abort(_CODES[type(error)], str(error))
     except grpc.aio.AbortError:
         raise
-    except tuple(_CODES) as error:
-        await context.abort(_CODES[type(error)], str(error))
+    except grpc.aio.InternalError:  # gRPC's word for what could not be sent
+        raise asyncio.CancelledError from None
     except Exception:
         log.exception("a call failed")
         await context.abort(grpc.StatusCode.INTERNAL, "The collector failed on this call; its log says how.")

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from midwatch_server.errors import BadRequestError, TooLongError
 from midwatch_server.limits import bounded
-from midwatch_server.rpc.errors import log
+from midwatch_server.rpc.errors import answered, log
 
 LOG_EVERY_S = 60.0
 
@@ -80,7 +80,8 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         async def behaviour(request: Any, context: Any) -> Any:
             if isinstance(request, Refused):
                 self._refusals.note(method, context.peer(), request)
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, request.sentence)
+                async with answered(context):
+                    raise BadRequestError(request.sentence)
             return await serve(request, context)
 
         return behaviour
