@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from midwatch.model.finding import Diagnosis, Verdict
+from midwatch_client.render.html import to_html
+from midwatch_client.render.markdown import to_markdown
 from midwatch_client.render.terminal import print_report, report_lines
 from midwatch_server.diagnosis import Report
 from rich.console import Console
@@ -53,6 +55,13 @@ def test_brackets_in_names_are_no_markup(capture_report):
 def test_a_clean_verdict_says_why():
     text = printed(Report(Diagnosis(Verdict.CLEAN, reason="Device-bound."), file="t.json"))
     assert text == "t.json\n\nClean. Device-bound.\n"
+
+
+def test_a_verdict_of_a_newer_collector_is_shown_as_one(capture_report):
+    newer = dataclasses.replace(capture_report.diagnosis, verdict=Verdict.UNKNOWN)
+    report = dataclasses.replace(capture_report, diagnosis=newer)
+    for text in (printed(report), to_markdown(report), str(to_html([report]))):
+        assert "A verdict that this version does not know" in text
 
 
 def test_a_line_that_no_sample_saw_is_not_said_to_have_been_seen(capture_report):
