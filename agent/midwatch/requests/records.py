@@ -29,7 +29,8 @@ class Recorder:
             thread_ident=mark.thread_ident,
             thread_name=self._thread_name(mark.thread_name),
             is_async=mark.is_async,
-            cpu_ns=0 if running else mark.cpu_ns,
+            # Negative where it ended on another thread that had got the ident of the one that began it.
+            cpu_ns=0 if running else max(mark.cpu_ns, 0),
             gc_ns=0 if running else mark.gc_ns,
             in_flight=mark.in_flight,
             status=mark.status,

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import midwatch
 from midwatch.trace import TraceError, summarise
+from midwatch.wire import to_message
 from midwatch_server.diagnosis import Evidence, diagnose
+from midwatch_server.diagnosis.failures import RULE_FAILED
+from midwatch_server.figures import checked
 
 ROOT = Path(midwatch.__file__).parents[2]
 
@@ -28,7 +31,11 @@ def judge(path: Path) -> str:
             if "\n" in said or not said.endswith(".") or not said[0].isalnum() or len(said) > 400:
                 raise AssertionError(f"this is not one clear sentence: {said!r}") from error
             return "refused"
-        diagnose(Evidence(summary=summary, workload=summary.workload))
+        diagnosis = diagnose(Evidence(summary=summary, workload=summary.workload))
+        checked(to_message(summary), "a summary")  # or the collector would refuse what this agent sends
+    for caveat in diagnosis.caveats:
+        if caveat.code == RULE_FAILED:
+            raise AssertionError(caveat.text)
     if printed.getvalue():
         raise AssertionError(f"reading printed {printed.getvalue()[:200]!r}")
     return "read"

@@ -13,6 +13,7 @@ from midwatch.model.spike import Baseline, Spike
 from midwatch.model.trace import TraceSummary
 from midwatch_server.diagnosis import Evidence, Report, diagnose, document
 from midwatch_server.diagnosis.diff import compare, diff_document
+from midwatch_server.diagnosis.failures import RULE_FAILED
 from midwatch_server.diagnosis.worth import at_stake_ms
 
 KNOWN = {float: st.floats(0, 1e4), int: st.integers(0, 50), bool: st.booleans()}
@@ -78,6 +79,7 @@ def check(evidence):
     diagnosis = diagnose(evidence)
     assert (diagnosis.verdict is Verdict.FINDINGS) == bool(diagnosis.findings)
     assert diagnosis.findings or diagnosis.reason
+    assert [caveat.text for caveat in diagnosis.caveats if caveat.code == RULE_FAILED] == []
     gains = [at_stake_ms(finding) for finding in diagnosis.findings]
     assert gains == sorted(gains, reverse=True)
     for finding in (*diagnosis.findings, *diagnosis.notes):
