@@ -44,6 +44,8 @@ _DEVICE = {KERNEL, MEMCPY, MEMSET, SYNC}
 _COSTS = {RUNTIME: CALL_BYTES, KERNEL: WORK_BYTES, MEMCPY: WORK_BYTES, MEMSET: WORK_BYTES}
 _STEP = "ProfilerStep#"
 _MOST_OTHER, _MOST_THREADS, _MOST_GROUPS = 256, 1 << 16, 1 << 16
+_MOST_BYTES = 1 << 44
+"""Of one copy: more than any device holds is no size, and a few of those are no number in 64 bits together."""
 LOST = np.iinfo(np.int64).min
 """A time that is no number."""
 
@@ -190,6 +192,7 @@ class Columns:
             self._note_groups(category, args)
         if category == MEMCPY:
             size = _numbers([a.bytes for a in args])
+            size = np.where(size > _MOST_BYTES, -1, size)
         elif category == OPS:
             dims = _texts([a.dims for a in args])
             shape = self._shapes(dims if any(dims) else _texts([a.dims_old for a in args]), [a.types for a in args])

@@ -143,7 +143,8 @@ def _queue_depth(scene: Scene) -> tuple[float, int]:
     if not len(linked):
         return 0.0, 0
     launched = scene.trace.runtime.start[scene.links.launcher[linked]]
-    ended = scene.trace.device.end[linked]
+    # The clocks of host and device are apart by microseconds: work may seem to end before it was launched.
+    ended = np.maximum(scene.trace.device.end[linked], launched)
     times = np.concatenate([launched, ended])
     change = np.concatenate([np.ones(len(linked), np.int64), -np.ones(len(linked), np.int64)])
     order = np.lexsort((change, times))

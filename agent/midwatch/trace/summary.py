@@ -37,6 +37,8 @@ from midwatch.trace.waitsites import locate
 from midwatch.trace.workloads import workload_of
 
 _KNOWN_REQUESTS = 20
+_LAST_NS = 4_102_444_800 * 10**9
+"""The year 2100."""
 _PLANNED = 256
 """Requests whose time is divided up; more do not change what is found."""
 
@@ -101,7 +103,7 @@ def _facts(trace: Trace, untraced_p50_ms: float | None) -> TraceSummary:
         cuda=_cuda(trace),
         events=trace.events,
         window=Window(
-            start_unix_ns=trace.base_ns + trace.origin_ns + scene.window[0],
+            start_unix_ns=_moment(trace.base_ns + trace.origin_ns + scene.window[0]),
             duration_ms=(scene.window[1] - scene.window[0]) / 1e6,
             basis=scene.spans.basis,
             requests=len(scene.spans.fair),
@@ -185,6 +187,11 @@ def _lanes(scene: Scene) -> tuple[str, ...]:
         "samples": bool(scene.sites.samples),
     }
     return tuple(name for name, there in present.items() if there)
+
+
+def _moment(unix_ns: int) -> int:
+    """Return a moment as it is, 0 for one that no clock shows: a file may claim anything."""
+    return unix_ns if 0 <= unix_ns < _LAST_NS else 0
 
 
 def _cuda(trace: Trace) -> str:

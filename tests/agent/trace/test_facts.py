@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -321,3 +322,33 @@ def test_what_was_launched_to_an_idle_device_should_have_run(lanes, tmp_path):
         lanes.call("cudaLaunchKernel", at, at + 4)
     summary = summarise(lanes.write(tmp_path))
     assert summary.device.launches_without_kernel == 5
+
+
+def test_work_that_seems_to_end_before_its_launch_was_never_queued(lanes, tmp_path):
+    """The clocks of host and device are apart by microseconds."""
+    lanes.request(0, 500)
+    for at in range(10, 400, 20):
+        lanes.launch(at, 5, at - 8, at - 6)
+    device = summarise(lanes.write(tmp_path)).device
+    assert (device.queue_depth_mean, device.queue_depth_max) == (0.0, 0)
+
+
+def test_a_size_that_no_device_holds_is_none(lanes, tmp_path):
+    lanes.request(0, 500)
+    for number, size in enumerate((100, 2**62, 2**62, 2**62, 50)):
+        link = lanes.call("cudaMemcpyAsync", 10 + number * 20, 15 + number * 20)
+        lanes.work(
+            "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 20 + number * 20, 22 + number * 20, link, bytes=size
+        )
+    summary = summarise(lanes.write(tmp_path))
+    assert (summary.device.copy_bytes, [copies.bytes for copies in summary.copies]) == (150, [150])
+
+
+def test_a_window_that_no_clock_shows_has_no_moment(lanes, tmp_path):
+    lanes.request(0, 500)
+    lanes.op("aten::mm", 10, 400)
+    path = tmp_path / "odd.json"
+    for base_ns, shown in ((2**63 - 5000, 0), (7_258_118_400 * 10**9, 0), (1_700_000_000 * 10**9, True)):
+        head = {**json.loads(lanes.text()), "baseTimeNanoseconds": base_ns}
+        path.write_text(json.dumps(head))
+        assert bool(summarise(path).window.start_unix_ns) is bool(shown)
