@@ -42,6 +42,10 @@ def test_agents_with_what_is_off(script, run):
         "3 records lost (news of tomorrow)",
     ):
         assert word in shown
+    narrow = run("agents", COLUMNS="80").stdout.splitlines()
+    assert all(len(row.rstrip()) <= 80 for row in narrow)
+    assert "  gpu: no NVML here" in map(str.rstrip, narrow)
+    assert next(row for row in narrow if "4711" in row).split()[:4] == ["ranker", "4711", "on", "12"]
     listed = document(run("agents", "--all", "--json"))
     assert listed["schema"] == "midwatch.agents.v1"
     assert listed["items"][0]["resource"]["pid"] == 4711

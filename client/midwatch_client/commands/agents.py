@@ -10,10 +10,17 @@ import typer
 from midwatch_client.commands.common import DEFAULT_COLLECTOR, CollectorOption, JsonFlag, console, listing, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from midwatch.model.status import AgentStatus, AgentView
+    from rich.console import RenderableType
     from rich.table import Table
+
+
+COLUMNS = ("service", "host", "pid", "state", "requests", "spikes", "windows", "engine", "torch", "last heard")
+_LEAST = ("host", "torch")
+"""What is left out of a narrow table; `--json` has it."""
+_NARROW = 96
 
 
 def agents(
@@ -30,7 +37,10 @@ def agents(
     if json_:
         print_json(listing("agents", found))
     elif found:
-        console().print(_table(found, time.time_ns()))
+        out = console()
+        out.print(_table(found, time.time_ns(), narrow=out.width < _NARROW))
+        for part in _off(found):
+            out.print(part)
     else:
         console().print(
             f"No agent is connected to {collector}. Add `import midwatch.auto` to a service, "
@@ -38,42 +48,46 @@ def agents(
         )
 
 
-def _table(found: Sequence[AgentView], now_unix_ns: int) -> Table:
+def _table(found: Sequence[AgentView], now_unix_ns: int, *, narrow: bool) -> Table:
     from rich.table import Table
 
     from midwatch_client.console import Cell
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in (
-        "service",
-        "host",
-        "pid",
-        "state",
-        "requests",
-        "spikes",
-        "windows",
-        "engine",
-        "torch",
-        "last heard",
-        "what is off",
-    ):
-        table.add_column(name, justify="right" if name in ("pid", "requests", "spikes", "windows") else "left")
+    names = [name for name in COLUMNS if not (narrow and name in _LEAST)]
+    for name in names:
+        numbers = name in ("pid", "requests", "spikes", "windows")
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=numbers)
     for view in found:
-        table.add_row(*map(Cell, _row(view, now_unix_ns)))
+        row = dict(zip(COLUMNS, _row(view, now_unix_ns), strict=True))
+        table.add_row(*(Cell(row[name]) for name in names))
     return table
 
 
 def _row(view: AgentView, now_unix_ns: int) -> tuple[str, ...]:
     resource, status = view.resource, view.status
     counts: tuple[str, ...] = ("", "", "")
-    state, engine, off = "connected" if view.connected else "gone", "", ""
+    state, engine = "connected" if view.connected else "gone", ""
     if status is not None:
         counts = (str(status.requests), str(status.spikes), str(status.windows))
         state = status.state if view.connected else "gone"
         engine = status.engine
-        off = "; ".join(line.rstrip(".") for line in complaints(status))
     heard = f"{max(0.0, (now_unix_ns - view.last_seen_unix_ns) / 1e9):.0f} s ago"
-    return (resource.service, resource.host, str(resource.pid), state, *counts, engine, resource.torch, heard, off)
+    return (resource.service, resource.host, str(resource.pid), state, *counts, engine, resource.torch, heard)
+
+
+def _off(found: Sequence[AgentView]) -> Iterator[RenderableType]:
+    """What is off, by agent: below the table, since it is said in sentences."""
+    from rich.padding import Padding
+
+    from midwatch_client.console import Cell, line
+
+    for view in found:
+        said = complaints(view.status) if view.status is not None else []
+        if said:
+            yield line()
+            yield line((f"{view.resource.service}, pid {view.resource.pid}", "bold"), (": what is off", ""))
+            yield from (Padding(Cell(sentence), (0, 0, 0, 2)) for sentence in said)
 
 
 def complaints(status: AgentStatus) -> list[str]:
