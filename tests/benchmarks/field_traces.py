@@ -1,4 +1,4 @@
-"""A table of all traces in a folder: what was read, how long it took, what has to be known, what stands out.
+"""A table of all traces in a folder: what was read, how long it took, the first finding or the verdict, the caveats.
 
     python tests/benchmarks/field_traces.py FOLDER
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from midwatch.model.plain import to_plain
 from midwatch.model.trace import TraceSummary
 from midwatch.trace import TraceError, summarise
+from midwatch_server.diagnosis import Evidence, diagnose
 
 
 def row(path: Path, summary: TraceSummary, seconds: float) -> str:
@@ -25,31 +26,25 @@ def row(path: Path, summary: TraceSummary, seconds: float) -> str:
     busy = f"{device.busy_ms:10.3f} {device.kernels:6d}" if device.present else f"{'-':>10} {'-':>6}"
     return (
         f"{path.name[:48]:48} {summary.events:8d} {seconds:6.2f} {size:5.0f} {window.basis:10} {window.requests:4d} "
-        f"{busy}  {standing_out(summary):44} {' '.join(c.code for c in window.caveats)}"
+        f"{busy}  {said(summary)[:48]:48} {' '.join(c.code for c in window.caveats)}"
     )
 
 
-def standing_out(summary: TraceSummary) -> str:
-    """Name the fact that would gain most."""
-    factor = summary.window.untraced_factor
-    known = [(summary.launch.recoverable_ms * factor, f"launches {summary.launch.per_request:.0f}")]
-    known += [(w.recoverable_ms * factor, f"wait {w.cause} {where(w.site)}") for w in summary.waits]
-    known += [(g.recoverable_ms, f"gap {g.host} {where(g.site)}") for g in summary.gaps]
-    gain, what = max(known)
-    if gain <= 0:
-        return "-"
-    return f"{gain:.2f} of {summary.request_p50_ms * factor:.2f} ms: {what}"[:44]
-
-
-def where(site: object) -> str:
-    """Name a site's function."""
-    return getattr(site, "function", "?")
+def said(summary: TraceSummary) -> str:
+    """The first finding with its gain, or the verdict."""
+    diagnosis = diagnose(Evidence(summary=summary, workload=summary.workload))
+    if not diagnosis.findings:
+        return diagnosis.verdict.value
+    first = diagnosis.findings[0]
+    of = f" of {first.per_request_ms / first.share_of_request:.2f}" if first.share_of_request else ""
+    where = f" {first.site.function}" if first.site else ""
+    return f"{first.kind.value}{where}: {first.recoverable_ms:.2f}{of} ms"
 
 
 def main(folder: Path) -> int:
     """Print the table; return the exit code."""
     columns = f"{'events':>8} {'s':>6} {'KiB':>5} {'basis':10} {'req':>4} {'busy ms':>10} {'kernel':>6}"
-    print(f"{'file':48} {columns}  stands out")
+    print(f"{'file':48} {columns}  {'first finding':48} caveats")
     fell = 0
     for path in sorted(p for p in folder.iterdir() if p.name.endswith((".json", ".json.gz"))):
         start = time.perf_counter()
