@@ -51,6 +51,16 @@ def test_timesformer_is_bound_by_its_softmax():
     assert "prepares the input for 215 ms" in diagnosis.notes[0].title
 
 
+def test_the_pipeline_around_a_diffusion_model_launches_too_slowly():
+    """Two fifths of the kernels are tiny, those before the denoising; the device is busy for 61 % of the window."""
+    _, diagnosis = judge("tracelens__inference_xdit_sd_3.5")
+    (found,) = diagnosis.findings
+    assert (found.kind, found.site.function) == (Kind.LAUNCH_BOUND, "__call__")
+    assert found.title.startswith("8,042 launches, 40 % of them of tiny kernels, in the step")
+    assert found.share_of_request == pytest.approx(0.38, abs=0.01)
+    assert found.recoverable_ms == pytest.approx(312, rel=0.02)
+
+
 def test_what_the_reads_of_scalars_would_gain_is_borne_out_by_the_gaps_after_them():
     summary, diagnosis = judge("hta__trace_diff_control")
     found = next(finding for finding in diagnosis.findings if finding.kind is Kind.HOT_SYNC)

@@ -62,6 +62,17 @@ def tiny_kernels(make, **launch):
     return dataclasses.replace(summary, device=device, launch=dataclasses.replace(LAUNCHES, **launch))
 
 
+@pytest.mark.parametrize(
+    ("small", "words"),
+    [(1800, "launches of mostly tiny kernels"), (900, "launches, 25 % of them of tiny kernels,"), (899, "")],
+)
+def test_launches_are_a_cause_where_many_kernels_are_tiny(make, small, words):
+    summary = tiny_kernels(make)
+    device = dataclasses.replace(summary.device, small_kernels=small)
+    found = [f for f in judge(dataclasses.replace(summary, device=device)).findings if f.kind is Kind.LAUNCH_BOUND]
+    assert [words in finding.title for finding in found] == ([True] if words else [])
+
+
 def test_a_wait_with_work_behind_it_is_a_hot_sync(make):
     summary = make.window(waits=(wait(make.RANK, launches_after=240.0, starts_ms=(12.304, 23.1), copy_bytes=40),))
     (finding,) = judge(summary).findings
@@ -198,7 +209,7 @@ def test_a_wait_inside_is_a_hazard_for_a_graph(make):
 
 def test_large_kernels_are_not_launch_bound(make):
     summary = tiny_kernels(make)
-    device = dataclasses.replace(summary.device, small_kernels=1000)
+    device = dataclasses.replace(summary.device, small_kernels=800)
     assert judge(dataclasses.replace(summary, device=device)).findings == ()
 
 

@@ -1,11 +1,12 @@
 """``launch_bound``: the device waits between many small kernels; launching costs more than the work.
 
-Definition: in a request with at least `MIN_LAUNCHES` launches, most kernels are small (under 10 us) and the device
-idles between the kernels of one run, for want of the next launch, for at least `MIN_IDLE_SHARE` of the request, yet by
-no more than `MAX_IDLE_PER_LAUNCH_MS` a launch: longer gaps are something else than dispatch. What it would gain is the
-replay with the launches of each run issued at once, as a CUDA graph does; waits and host gaps stay in that replay. The
-device also idles between small kernels where a wait has just emptied its queue: what the removal of such waits would
-gain is theirs, and taken off here, since without the wait the same launches would hide behind the work before it.
+Definition: in a request with at least `MIN_LAUNCHES` launches, many kernels are small (under 10 us, `MIN_SMALL_SHARE`
+of them: a model may have a launch-bound part beside one that is not), and the device idles between the kernels of one
+run, for want of the next launch, for at least `MIN_IDLE_SHARE` of the request, yet by no more than
+`MAX_IDLE_PER_LAUNCH_MS` a launch: longer gaps are something else than dispatch. What it would gain is the replay with
+the launches of each run issued at once, as a CUDA graph does; waits and host gaps stay in that replay. The device also
+idles between small kernels where a wait has just emptied its queue: what the removal of such waits would gain is
+theirs, and taken off here, since without the wait the same launches would hide behind the work before it.
 Nothing is said where launches alone were recorded of the threads that launch: what takes the time between them,
 dispatch or something else, is not known then.
 
@@ -32,7 +33,8 @@ from midwatch_server.diagnosis.rules.jointly import claimed_by_waits, inside
 from midwatch_server.diagnosis.words import count, ms, percent, place, plural
 
 MIN_LAUNCHES = 20
-MIN_SMALL_SHARE = 0.5
+MIN_SMALL_SHARE = 0.25
+MOSTLY = 0.5
 MIN_IDLE_SHARE = 0.2
 MAX_IDLE_PER_LAUNCH_MS = 0.2
 
@@ -98,7 +100,7 @@ class LaunchBound:
         whole = evidence.usual_count
         yield window_finding(
             Kind.LAUNCH_BOUND,
-            f"{count(launch.per_request)} launches of mostly tiny kernels {evidence.per(whole)}"
+            f"{count(launch.per_request)} launches{_of(small)} {evidence.per(whole)}"
             + (f", most of them from {place(launch.site)}," if launch.site else "")
             + f" leave the device idle for {ms(idle)} of {ms(wall)}"
             + (
@@ -117,6 +119,10 @@ class LaunchBound:
             advice=(GRAPH, FUSE) if candidate.suitable else (FUSE, BATCH),
             graph_candidate=candidate,
         )
+
+
+def _of(small: float) -> str:
+    return " of mostly tiny kernels" if small >= MOSTLY else f", {percent(small)} of them of tiny kernels,"
 
 
 def _evidence(
