@@ -135,6 +135,29 @@ def test_a_look_that_got_through_where_the_thread_let_go_does_not_claim_what_ran
     assert (place.site.line, place.ms, place.role) == (14, 57.0, "unit")
 
 
+def test_a_call_that_let_no_look_through_has_the_time_that_the_look_waited(make):
+    """As seen of 40 ms of plain Python, and behind it a sort of 500 ms that one look gets through, at its end."""
+    looks = (
+        make.sample(110, make.frame("rank", 3), weight_ms=10),
+        make.sample(120, make.frame("rank", 3), weight_ms=10),
+        make.sample(640, make.frame("rank", 5, "sorted"), weight_ms=520, late_ms=515),
+    )
+    spike = make.spike(650, samples=looks)
+    (place,) = account(spike, spike.baseline).places
+    assert (place.site.line, place.site.callee, place.ms) == (5, "sorted", 540.0)
+
+
+def test_a_look_that_found_a_call_which_takes_no_time_claims_no_line(make):
+    looks = (
+        make.sample(100, make.frame("rank", 3, "set_result"), weight_ms=80),
+        make.sample(180, make.frame("rank", 7, "loads"), weight_ms=80),
+        make.sample(190, make.frame("rank", 9, "dumps"), weight_ms=70),
+    )
+    spike = make.spike(500, samples=looks)
+    (place,) = account(spike, spike.baseline).places
+    assert place.site.line == 7
+
+
 def test_of_looks_at_two_calls_each_has_half_of_the_time_between_them(make):
     looks = (
         make.sample(100, make.frame("rank", 10, "dumps"), weight_ms=40),
