@@ -82,17 +82,28 @@ def _queued(trace: Trace, kinds: Ints, launcher: Ints) -> Mask:
     """Calls after the last one whose work is known, made while the device still worked, and waited for by nobody.
 
     Work runs in the order of its launches as a rule, so what was launched later ran later; where somebody waited for
-    the device afterwards, and got to the end of it, it did run, and its record is missing.
+    the device afterwards, and got to the end of it, it did run, and its record is missing. A wait for an event may have
+    been for earlier work: that is not known, so it counts as well. Of several devices all have to be at work still,
+    since a launch whose record is missing does not say for which it was.
     """
-    runtime, device = trace.runtime, trace.device
+    runtime = trace.runtime
     linked = np.flatnonzero(launcher >= 0)
     if not len(linked):
         return np.zeros(len(runtime), np.bool_)
     newest = int(runtime.start[launcher[linked]].max())
-    waits = runtime.start[np.isin(kinds, (apis.DEVICE_SYNC, apis.STREAM_SYNC))]
+    waits = runtime.start[np.isin(kinds, (apis.DEVICE_SYNC, apis.STREAM_SYNC, apis.EVENT_SYNC))]
     waited = int(waits.max()) if len(waits) else -1
-    queued: Mask = (runtime.start > max(newest, waited)) & (runtime.start <= int(device.end.max()))
+    queued: Mask = (runtime.start > max(newest, waited)) & (runtime.start <= _all_busy_until(trace))
     return queued
+
+
+def _all_busy_until(trace: Trace) -> int:
+    """The end of the last work of the device that was done first."""
+    last: dict[object, int] = {}
+    for lane in np.unique(trace.device.lane).tolist():
+        device = trace.lanes[lane][1]
+        last[device] = max(last.get(device, 0), int(trace.device.end[trace.device.lane == lane].max()))
+    return min(last.values())
 
 
 def _captured(trace: Trace, kinds: Ints) -> Mask:

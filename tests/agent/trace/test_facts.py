@@ -316,6 +316,20 @@ def test_what_was_waited_for_did_run_and_its_records_are_lost(lanes, tmp_path):
     assert ("work_queued_at_end" in codes(summary), "device_records_lost" in codes(summary)) == (False, True)
 
 
+def test_a_wait_for_an_event_may_have_been_for_what_has_no_record(lanes, tmp_path):
+    queued_at_the_end(lanes)
+    lanes.call("cudaEventSynchronize", 60, 1020)
+    summary = summarise(lanes.write(tmp_path))
+    assert summary.device.launches_without_kernel == 6
+
+
+def test_launches_may_have_been_for_the_device_that_was_idle(lanes, tmp_path):
+    queued_at_the_end(lanes)
+    lanes.work("kernel", "k", 1, 9, lanes.call("cudaLaunchKernel", 0, 1), device=1)
+    summary = summarise(lanes.write(tmp_path))
+    assert summary.device.launches_without_kernel == 6
+
+
 def test_what_was_launched_to_an_idle_device_should_have_run(lanes, tmp_path):
     queued_at_the_end(lanes, known=4, launched=4)
     for at in range(600, 650, 10):
