@@ -115,11 +115,11 @@ class Evidence:
         if record.samples or record.locks:
             self._record = record
 
-    def finished_since(self, start_ns: int) -> int:
-        """Return how many requests have begun and ended since ``start_ns``."""
+    def finished_between(self, start_ns: int, end_ns: int) -> int:
+        """Return how many requests have begun and ended between two monotonic times."""
         self._digest()
-        now_ns = self._clock.perf_ns()
-        return sum(mark.start_ns >= start_ns for mark in self._ledger.requests.overlapping(Mark, start_ns, now_ns))
+        marks = self._ledger.requests.overlapping(Mark, start_ns, end_ns)
+        return sum(start_ns <= mark.start_ns and mark.end_ns <= end_ns for mark in marks)
 
     def tracks(self, capture: Capture, start_ns: int, end_ns: int) -> Tracks:
         """Return all that was seen between two monotonic times, requests that the window cut included."""

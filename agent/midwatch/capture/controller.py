@@ -80,8 +80,8 @@ class Beside(Protocol):
         """Name what was seen. May be called again."""
         ...
 
-    def finished_since(self, start_ns: int) -> int:
-        """Return how many requests have begun and ended since the monotonic time ``start_ns``."""
+    def finished_between(self, start_ns: int, end_ns: int) -> int:
+        """Return how many requests have begun and ended between two monotonic times."""
         ...
 
     def tracks(self, capture: Capture, start_ns: int, end_ns: int) -> Tracks:
@@ -322,11 +322,12 @@ class Controller:
         self._edge()
         end_ns = self._clock.perf_ns()
         self._beside.halt()
-        base = replace(base, caveats=_short_of(order, self._beside.finished_since(start_ns), seconds))
         trace_path, tracks_path = self._paths(order)
         result = engine.close(trace_path)
         self._beside.end()
         self._windows.end(self._clock.perf_ns())
+        ended = self._beside.finished_between(start_ns, end_ns) if order.requests else 0
+        base = replace(base, caveats=_short_of(order, ended, seconds))
         capture = _completed(base, result, ready_ms=(start_ns - ordered_ns) / 1e6)
         self._budget.measured((end_ns - start_ns) / 1e9, result.trace_bytes)
         tracks = self._beside.tracks(capture, start_ns, end_ns)
@@ -356,7 +357,7 @@ class Controller:
         while (left_ns := end_ns - self._clock.perf_ns()) > 0:
             if session.wanted.is_set() or self._stopping.is_set():
                 return
-            if requests and self._beside.finished_since(start_ns) >= requests:
+            if requests and self._beside.finished_between(start_ns, self._clock.perf_ns()) >= requests:
                 return
             self._sleep(-1, min(left_ns / 1e9, _COUNT_EVERY_S) if requests else left_ns / 1e9)
 

@@ -38,3 +38,17 @@ def test_a_window_that_closes_before_it_holds_its_requests_says_so(agent, serve_
     (caveat,) = serve_order(order(seconds=30.0)).caveats
     assert caveat.code == "window_shortened"
     assert caveat.text.startswith("The window was to last 30 s; it closed at its time limit of ")
+
+
+def test_nothing_is_looked_into_between_the_edge_and_the_close(agent, serve_order, monkeypatch):
+    """What stands there moves the close away from the moment between two requests that was waited for."""
+    happened = []
+    for name, part, call in (("edge", agent.controller, "_edge"), ("close", agent.engine, "close"),
+                             ("digest", agent.intake, "digest")):  # fmt: skip
+        real = getattr(part, call)
+        monkeypatch.setattr(part, call, lambda *given, real=real, name=name: (happened.append(name), real(*given))[1])
+    serve_order(order(requests=2, seconds=0.3), lambda: [agent.serve(0.05) for _ in range(2)])
+    close = happened.index("close")
+    assert happened[close - 1] == "edge"
+    assert "digest" in happened[:close]
+    assert "digest" in happened[close:]
