@@ -37,7 +37,8 @@ def describe(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Workload:
         if workload is not None:
             return workload
     workload = _described(args, kwargs, torch.Tensor)
-    if key is not None and len(_of_tensors) < _MAX_TEXTS:
+    # While a model is traced, sizes are tensors, each one another: they would be kept, and never found again.
+    if key is not None and len(_of_tensors) < _MAX_TEXTS and all(type(size) is int for size in key[1]):
         _of_tensors[key] = workload
     return workload
 

@@ -79,3 +79,18 @@ def test_a_proxy_is_not_touched():
     proxy = torch.fx.Proxy(graph.placeholder("x"))
     assert describe((proxy,), {"y": [proxy]}).inputs == ()
     assert len(graph.nodes) == 1
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
+def test_sizes_of_a_model_that_is_traced_are_not_kept(monkeypatch):
+    monkeypatch.setattr(module, "_of_tensors", {})
+    seen = []
+
+    def model(x):
+        seen.append(describe((x,), {}))
+        return x + 1
+
+    for _ in range(3):
+        torch.jit.trace(model, torch.zeros(2, 5))
+    assert len(seen) >= 3
+    assert all(type(size) is int for key in module._of_tensors for size in key[1])
