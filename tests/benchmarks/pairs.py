@@ -2,8 +2,8 @@
 
 Both run in one process. Three times a window of the faulty one is taken, and then the two take turns of a quarter of a
 second. The prediction is the median over the windows; those left out that say themselves that something else slowed
-their requests. The gain is the median over the turns of what the p50 of a faulty turn lies above that of the repaired
-one after it. The A/A column is how far the p50 of every other faulty turn lie apart. A prediction holds within 25 % of
+their requests. The gain is the median over the turns of what the p50 of a faulty turn lies above that of the nearest
+repaired one. The A/A column is how far the p50 of every other faulty turn lie apart. A prediction holds within 25 % of
 the gain or 0.1 ms.
 """
 
@@ -160,7 +160,7 @@ def main() -> int:
     """Run all pairs; 0 when at least eight of ten predictions hold (always 0 on a CPU)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--keep", type=Path, help="a folder for the raw trace of each faulty service")
+    parser.add_argument("--keep", type=Path, help="a folder for the raw traces of all windows")
     parser.add_argument("--only", default="", help="names of services, separated by commas")
     given = parser.parse_args()
     if given.keep is not None:

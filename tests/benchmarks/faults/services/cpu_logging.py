@@ -30,7 +30,7 @@ def batcher() -> None:
         waiting = [jobs.get()]
         while not jobs.empty():
             waiting.append(jobs.get())
-        run.take_turn()
+        run.take_turn()  # the few requests that wait meanwhile are counted as the other kind
         x = stage(ids.to(run.device))
         if not run.repaired:
             log_activations(x)
