@@ -1,10 +1,13 @@
 """Cuts a Kineto trace to a few requests, and to what is read of it, so that it can be kept here as a fixture.
 
     python tests/data/cut.py trace.json.gz fixture.json.gz --from-ms 30 --until-ms 80
+    python tests/data/cut.py trace.json.gz fixture.json.gz --from-request 12 --requests 4
 
+The second form counts the requests of the agent's own tracks that lie wholly inside the window, from 0.
 Flow events, instants, the profiler's own spans and the agent's drawing are left out, and of arguments all but those
 that the reader reads. Device work is kept where its launch is, and where it ran meanwhile. With ``--outermost`` only
 operators that lie in no other one are kept, with ``--frames-ms 1`` only Python frames of at least a millisecond.
+Of the agent's tracks everything of that time is kept, but for what tells one machine from another.
 """
 
 from __future__ import annotations
@@ -74,7 +77,10 @@ def _slim(event: Event) -> Event:
 
 
 def cut_tracks(tracks: Event, start_ns: int, end_ns: int) -> None:
-    """Narrow the agent's tracks to the same time, in place."""
+    """Narrow the agent's tracks to the same time, and take out whose they are, in place."""
+    tracks["resource"]["host"] = ""
+    for device in tracks["resource"]["devices"]:
+        device["uuid"] = ""
     tracks["capture"].update(start_unix_ns=start_ns, end_unix_ns=end_ns)
     for name in ("requests", "units", "gc", "compiles"):
         tracks[name] = [
@@ -86,6 +92,17 @@ def cut_tracks(tracks: Event, start_ns: int, end_ns: int) -> None:
         tracks[name] = [one for one in tracks[name] if start_ns <= one["unix_ns"] < end_ns]
 
 
+def request_span(tracks: Event, first: int, count: int) -> tuple[int, int]:
+    """Return begin and end, in Unix ns, of ``count`` requests one after another that lie inside the window."""
+    window = tracks["capture"]
+    spans = sorted((one["start_unix_ns"], one["start_unix_ns"] + one["duration_ns"]) for one in tracks["requests"])
+    whole = [(s, e) for s, e in spans if window["start_unix_ns"] <= s and e <= window["end_unix_ns"]]
+    chosen = whole[first : first + count]
+    if len(chosen) < count:
+        raise SystemExit(f"{len(whole)} requests lie inside the window: {count} from {first} on are too many")
+    return chosen[0][0], max(end for _, end in chosen)
+
+
 def main() -> None:
     """Cut one file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -93,6 +110,8 @@ def main() -> None:
     parser.add_argument("fixture", type=Path)
     parser.add_argument("--from-ms", type=float, default=0.0, help="from the start of the window")
     parser.add_argument("--until-ms", type=float, default=float("inf"))
+    parser.add_argument("--from-request", type=int, default=0, help="the first one of --requests")
+    parser.add_argument("--requests", type=int, default=0, help="how many, instead of a time")
     parser.add_argument("--outermost", action="store_true")
     parser.add_argument("--frames-ms", type=float, default=0.0)
     given = parser.parse_args()
@@ -107,6 +126,9 @@ def main() -> None:
         last_us = (tracks["capture"]["end_unix_ns"] - base_ns) / 1e3
     start_us = first_us + given.from_ms * 1e3
     end_us = min(last_us, first_us + given.until_ms * 1e3)
+    if tracks and given.requests:
+        begin_ns, end_ns = request_span(tracks, given.from_request, given.requests)
+        start_us, end_us = (begin_ns - base_ns) / 1e3, (end_ns - base_ns) / 1e3
     if tracks:
         cut_tracks(tracks, base_ns + round(start_us * 1e3), base_ns + round(end_us * 1e3))
     small = cut(trace, start_us, end_us, outermost=given.outermost, frames_us=given.frames_ms * 1e3)
