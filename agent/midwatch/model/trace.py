@@ -254,6 +254,9 @@ class AllocFacts:
     total_ms: float
     requests_affected: int
     site: Site | None = None
+    recoverable_ms: float | None = None
+    """What an affected request would gain, in untraced milliseconds, without any call of the allocator, those of the
+    other functions included; None where it could not be replayed."""
 
 
 @dataclass(frozen=True, slots=True)

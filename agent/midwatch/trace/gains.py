@@ -50,6 +50,13 @@ class Gains:
         """Median gain, in untraced milliseconds, of the requests when these stretches of host work do not happen."""
         return self._median({i: self._replay(i, cuts=cuts[i]) for i in self._chosen(cuts)})
 
+    def without_calls(self, waits: Mapping[int, set[int]], cuts: Mapping[int, list[Cut]]) -> float | None:
+        """Median gain, in untraced milliseconds, of the requests in either without both; None where none is planned."""
+        chosen = self._chosen({**waits, **cuts})
+        if not chosen:
+            return None
+        return self._median({i: self._replay(i, drop=waits.get(i, ()), cuts=cuts.get(i, ())) for i in chosen})
+
     def launched_at_once(self) -> tuple[float, float]:
         """Median gain when each run of launches is one, and what is left of the request; traced milliseconds.
 

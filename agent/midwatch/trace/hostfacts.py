@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,33 +12,50 @@ from midwatch.model.site import Site
 from midwatch.model.trace import AllocFacts, CompileFacts, LockFacts, OpFacts
 from midwatch.trace import apis
 from midwatch.trace.intervals import Ints
+from midwatch.trace.replay import Cut
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
 from midwatch.trace.shapes import shape_text
 from midwatch.trace.spans import RequestSpan
 from midwatch.trace.stallfacts import traced_compile_facts
+from midwatch.trace.waits import Wait
 
 _MOST_OPS = 20
 _MOST_LOCKS = 20
 
 
-def alloc_facts(scene: Scene) -> tuple[AllocFacts, ...]:
-    """Calls of the device's allocator inside requests."""
+Recover = Callable[[Mapping[int, set[int]], Mapping[int, list[Cut]]], float | None]
+"""What the requests would gain without these waits and stretches of host work: the median, in untraced milliseconds."""
+
+
+def alloc_facts(scene: Scene, waits: Sequence[Wait], recover: Recover) -> tuple[AllocFacts, ...]:
+    """Calls of the device's allocator inside requests. Those that wait for the device are among ``waits``."""
     runtime, kinds = scene.trace.runtime, scene.links.kinds
+    waiting = {row: index for index, wait in enumerate(waits) for row in wait.rows}
+    drop: dict[int, set[int]] = defaultdict(set)
+    cuts: dict[int, list[Cut]] = defaultdict(list)
     rows_of: dict[str, set[int]] = defaultdict(set)
     affected: dict[str, int] = Counter()
     for request in scene.spans.requests:
         rows = scene.runtime_of(request)
         rows = rows[np.isin(kinds[rows], (apis.ALLOC, apis.FREE))]
+        for row in rows.tolist():
+            if row in waiting:
+                drop[request.index].add(waiting[row])
+            else:
+                cuts[request.index].append((int(runtime.start[row]), int(runtime.end[row])))
         for number in np.unique(runtime.name[rows]).tolist():
             api = scene.trace.names[number]
             rows_of[api].update(rows[runtime.name[rows] == number].tolist())
             affected[api] += 1
+    gain_ms = recover(drop, cuts) if rows_of else None
     facts = []
     for api, found in rows_of.items():
         rows = np.array(sorted(found), np.int64)
         length = runtime.end[rows] - runtime.start[rows]
-        facts.append(AllocFacts(api, len(rows), int(length.sum()) / 1e6, affected[api], _call_site(scene, rows)))
+        facts.append(
+            AllocFacts(api, len(rows), int(length.sum()) / 1e6, affected[api], _call_site(scene, rows), gain_ms)
+        )
     return tuple(sorted(facts, key=lambda f: -f.total_ms))
 
 

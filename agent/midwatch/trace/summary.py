@@ -120,7 +120,7 @@ def _facts(trace: Trace, untraced_p50_ms: float | None) -> TraceSummary:
         kernels=kernel_facts(scene),
         launch=launch_facts(scene, launched, waits, at_once, left),
         copies=copy_facts(scene),
-        allocs=alloc_facts(scene),
+        allocs=alloc_facts(scene, waits, gains.without_calls),
         gc=gc_facts(scene, pauses),
         locks=lock_facts(scene),
         compiles=compile_facts(scene),

@@ -21,6 +21,7 @@ from midwatch.model.trace import (
 )
 from midwatch_server.diagnosis import Evidence, diagnose
 from midwatch_server.diagnosis.peaks import peak_of, predicted_speedup
+from midwatch_server.diagnosis.words import ms
 
 FP32 = KernelFacts(
     "sm80_xmma_gemm_f32f32", "gemm", 30, 64.0, 2133.0, 0.8, tensor_cores="no", dtype="float32",
@@ -370,6 +371,23 @@ def test_the_gain_of_pinned_memory_is_that_of_the_device_s_link(make, name, gain
 def test_a_pool_that_grows_once_is_not_thrashing(make, allocs, kind):
     (finding,) = judge(make.window(allocs=allocs)).findings
     assert finding.kind is kind
+
+
+@pytest.mark.parametrize(
+    ("replayed_ms", "gain_ms", "found"), [(None, 2.0, True), (1.9, 1.9, True), (0.9, 0.9, True), (0.1, 0.1, False)]
+)
+def test_memory_taken_while_the_device_works_gains_what_the_replay_says(make, replayed_ms, gain_ms, found):
+    allocs = tuple(AllocFacts(api, 10, 10.0, 10, recoverable_ms=replayed_ms) for api in ("cudaMalloc", "cudaFree"))
+    diagnosis = judge(make.window(allocs=allocs))
+    assert bool(diagnosis.findings) is found
+    (told,) = (*diagnosis.findings, *diagnosis.notes)
+    assert (told.per_request_ms, told.recoverable_ms) == (2.0, pytest.approx(gain_ms))
+    assert [text for text in told.evidence if "Replayed" in text] == (
+        [f"Replayed without them, a request takes {ms(gain_ms)} less: the device works meanwhile"]
+        if gain_ms < 1.8
+        else []
+    )
+    assert told.caveats[0].startswith("A lower bound")
 
 
 def test_launches_without_kernels_never_become_an_idle_device(make):

@@ -700,6 +700,7 @@ class AllocFacts(google.protobuf.message.Message):
     TOTAL_MS_FIELD_NUMBER: builtins.int
     REQUESTS_AFFECTED_FIELD_NUMBER: builtins.int
     SITE_FIELD_NUMBER: builtins.int
+    RECOVERABLE_MS_FIELD_NUMBER: builtins.int
     api: builtins.str
     """cudaMalloc, cudaFree, cudaHostAlloc and the like."""
     count: builtins.int
@@ -708,6 +709,10 @@ class AllocFacts(google.protobuf.message.Message):
     """Total in milliseconds."""
     requests_affected: builtins.int
     """Requests that hold one."""
+    recoverable_ms: builtins.float
+    """What an affected request would gain, in untraced milliseconds, without any call of the allocator, those of the
+    other functions included; absent where it could not be replayed.
+    """
     @property
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where; absent where not known."""
@@ -720,9 +725,11 @@ class AllocFacts(google.protobuf.message.Message):
         total_ms: builtins.float = ...,
         requests_affected: builtins.int = ...,
         site: midwatch_proto.v1.site_pb2.Site | None = ...,
+        recoverable_ms: builtins.float | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["api", b"api", "count", b"count", "requests_affected", b"requests_affected", "site", b"site", "total_ms", b"total_ms"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "recoverable_ms", b"recoverable_ms", "site", b"site"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "api", b"api", "count", b"count", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "total_ms", b"total_ms"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_recoverable_ms", b"_recoverable_ms"]) -> typing.Literal["recoverable_ms"] | None: ...
 
 global___AllocFacts = AllocFacts
 

@@ -1,0 +1,76 @@
+"""What calls of the device's allocator cost a request, against a machine that runs again without them."""
+
+from __future__ import annotations
+
+import pytest
+from midwatch.trace.summary import summarise
+
+
+def take(m, micros=60):
+    m.lanes.call("cudaMalloc", m.clock, m.clock + micros)
+    m.think(micros)
+
+
+def give_back(m, micros=40):
+    """As the driver does it: it waits for the device first."""
+    done = max(m.clock, m.free + 2) + micros
+    m.lanes.call("cudaFree", m.clock, done)
+    m.clock = done
+
+
+def on_an_idle_device(m, *, alloc=True):
+    for _ in range(4):
+        if alloc:
+            take(m)
+        m.think(10)
+        m.kernel(3)
+    m.read(4096)
+    if alloc:
+        for _ in range(4):
+            give_back(m)
+
+
+def behind_a_queue(m, *, alloc=True):
+    m.kernel(900)
+    for _ in range(4):
+        if alloc:
+            take(m)
+        m.think(10)
+        m.kernel(3)
+    m.read(4096)
+
+
+def between_two_stages(m, *, alloc=True):
+    """Giving back waits for the first stage, so that the second is launched into an idle device."""
+    m.kernel(300)
+    m.think(10)
+    if alloc:
+        give_back(m)
+    for _ in range(20):
+        m.think(10)
+        m.kernel(3)
+    m.read(4096)
+
+
+@pytest.mark.parametrize(
+    ("program", "calls_ms", "gain_ms"),
+    [(on_an_idle_device, 0.400, 0.400), (behind_a_queue, 0.240, 0.0), (between_two_stages, 0.333, 0.262)],
+)
+def test_the_gain_is_what_the_request_takes_less_without_the_calls(make_machine, tmp_path, program, calls_ms, gain_ms):
+    machine, other = make_machine(), make_machine()
+    took = [machine.run(program) / 1000 for _ in range(3)]
+    left = [other.run(lambda m: program(m, alloc=False)) / 1000 for _ in range(3)]
+    summary = summarise(machine.lanes.write(tmp_path), untraced_p50_ms=took[1])
+    assert sum(facts.total_ms for facts in summary.allocs) / 3 == pytest.approx(calls_ms, abs=0.01)
+    for facts in summary.allocs:
+        assert facts.recoverable_ms == pytest.approx(took[1] - left[1], abs=0.005)
+    assert took[1] - left[1] == pytest.approx(gain_ms, abs=0.01)
+
+
+def test_where_no_request_can_be_replayed_there_is_no_gain_rather_than_none_to_be_had(lanes, tmp_path):
+    lanes.call("cudaMalloc", 10, 80)
+    lanes.call("cudaLaunchKernel", 90, 95)
+    lanes.request(0, 200)
+    lanes.launch(300, 5, 306, 330)
+    (facts,) = summarise(lanes.write(tmp_path)).allocs
+    assert facts.recoverable_ms is None
