@@ -275,6 +275,8 @@ class GcFacts:
     site: Site | None = None
     starts_ms: tuple[float, ...] = ()
     """Where to look: the start of at most eight of them, the longest first."""
+    recoverable_ms: float | None = None
+    """What an affected request would gain without it, in untraced milliseconds; None where it could not be replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +293,8 @@ class LockFacts:
     holder_thread: str = ""
     starts_ms: tuple[float, ...] = ()
     """Where to look: the start of at most eight of them, the longest first."""
+    recoverable_ms: float | None = None
+    """What an affected request would gain without it, in untraced milliseconds; None where it could not be replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +316,8 @@ class CompileFacts:
     total_ms: float
     requests_affected: int
     site: Site | None = None
+    recoverable_ms: float | None = None
+    """What an affected request would gain without it, in untraced milliseconds; None where it could not be replayed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,16 @@ class Gains:
         """Median gain, in untraced milliseconds, of the requests when these stretches of host work do not happen."""
         return self._median({i: self._replay(i, cuts=cuts[i]) for i in self._chosen(cuts)})
 
-    def without_calls(self, waits: Mapping[int, set[int]], cuts: Mapping[int, list[Cut]]) -> float | None:
-        """Median gain, in untraced milliseconds, of the requests in either without both; None where none is planned."""
-        chosen = self._chosen({**waits, **cuts})
+    def without_stops(self, cuts: Mapping[int, list[Cut]], waits: Mapping[int, set[int]] | None = None) -> float | None:
+        """Median gain, in untraced milliseconds, without these stretches of host work and these waits.
+
+        None where none of the requests can be replayed.
+        """
+        drop = waits or {}
+        chosen = self._chosen({**drop, **cuts})
         if not chosen:
             return None
-        return self._median({i: self._replay(i, drop=waits.get(i, ()), cuts=cuts.get(i, ())) for i in chosen})
+        return self._median({i: self._replay(i, drop=drop.get(i, ()), cuts=cuts.get(i, ())) for i in chosen})
 
     def launched_at_once(self) -> tuple[float, float]:
         """Median gain when each run of launches is one, and what is left of the request; traced milliseconds.

@@ -22,13 +22,16 @@ from midwatch.trace.waits import Wait
 
 _MOST_OPS = 20
 _MOST_LOCKS = 20
+_MOST_COMPILES = 20
 
 
-Recover = Callable[[Mapping[int, set[int]], Mapping[int, list[Cut]]], float | None]
-"""What the requests would gain without these waits and stretches of host work: the median, in untraced milliseconds."""
+Recover = Callable[[Mapping[int, list[Cut]]], float | None]
+"""What the requests would gain without these stretches of host work: the median, in untraced milliseconds."""
+RecoverAll = Callable[[Mapping[int, list[Cut]], Mapping[int, set[int]]], float | None]
+"""The same without these waits as well."""
 
 
-def alloc_facts(scene: Scene, waits: Sequence[Wait], recover: Recover) -> tuple[AllocFacts, ...]:
+def alloc_facts(scene: Scene, waits: Sequence[Wait], recover: RecoverAll) -> tuple[AllocFacts, ...]:
     """Calls of the device's allocator inside requests. Those that wait for the device are among ``waits``."""
     runtime, kinds = scene.trace.runtime, scene.links.kinds
     waiting = {row: index for index, wait in enumerate(waits) for row in wait.rows}
@@ -48,7 +51,7 @@ def alloc_facts(scene: Scene, waits: Sequence[Wait], recover: Recover) -> tuple[
             api = scene.trace.names[number]
             rows_of[api].update(rows[runtime.name[rows] == number].tolist())
             affected[api] += 1
-    gain_ms = recover(drop, cuts) if rows_of else None
+    gain_ms = recover(cuts, drop) if rows_of else None
     facts = []
     for api, found in rows_of.items():
         rows = np.array(sorted(found), np.int64)
@@ -73,13 +76,14 @@ def _call_site(scene: Scene, rows: Ints) -> Site | None:
     return scene.sites.at((int(runtime.lane[longest]),), int(runtime.start[longest]))
 
 
-def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:
+def lock_facts(scene: Scene, recover: Recover) -> tuple[LockFacts, ...]:
     """Waits for locks inside whole requests, grouped by lock and waiting line."""
     tracks = scene.trace.tracks
     if tracks is None:
         return ()
     groups: dict[tuple[object, ...], list[tuple[int, int, Site | None, Site | None, str]]] = defaultdict(list)
     held: dict[tuple[object, ...], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    cuts: dict[tuple[object, ...], dict[int, list[Cut]]] = defaultdict(lambda: defaultdict(list))
     for lock in tracks.locks:
         start = scene.trace.local(lock.unix_ns)
         end = start + lock.duration_ns
@@ -87,13 +91,16 @@ def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:
         key: tuple[object, ...] = (lock.lock, waiter and (waiter.file, waiter.function))
         waiting = _waiting(scene, lock.thread_id, start, end)
         for request in waiting:
-            held[key][request.index] += min(end, request.end) - max(start, request.start)
+            inside = max(start, request.start), min(end, request.end)
+            held[key][request.index] += inside[1] - inside[0]
+            cuts[key][request.index].append(inside)
         if waiting:
             # A wait begins where it was not seen yet, which may be before the request.
             start = max(start, min(request.start for request in waiting))
             groups[key].append((start, end, waiter, holder, lock.holder_thread_name))
     facts = []
-    for key, waits in groups.items():
+    costly = sorted(groups.items(), key=lambda group: -sum(w[1] - w[0] for w in group[1]))
+    for key, waits in costly[:_MOST_LOCKS]:
         sites = Counter(w[2] for w in waits if w[2] is not None)
         holders = Counter((w[3], w[4]) for w in waits if w[3] is not None)
         holder, thread = holders.most_common(1)[0][0] if holders else (None, "")
@@ -108,9 +115,10 @@ def lock_facts(scene: Scene) -> tuple[LockFacts, ...]:
                 holder=holder,
                 holder_thread=thread,
                 starts_ms=tuple(scene.ms(w[0]) for w in sorted(waits, key=lambda w: w[0] - w[1])[:8]),
+                recoverable_ms=recover(cuts[key]),
             ),
         )
-    return tuple(sorted(facts, key=lambda f: -f.total_ms)[:_MOST_LOCKS])
+    return tuple(facts)
 
 
 def _waiting(scene: Scene, thread_id: int, start: int, end: int) -> list[RequestSpan]:
@@ -121,23 +129,27 @@ def _waiting(scene: Scene, thread_id: int, start: int, end: int) -> list[Request
     ]
 
 
-def compile_facts(scene: Scene) -> tuple[CompileFacts, ...]:
+def compile_facts(scene: Scene, recover: Recover) -> tuple[CompileFacts, ...]:
     """Compilations inside requests, by what set them off."""
     tracks = scene.trace.tracks
     if tracks is None or not tracks.compiles:
-        return traced_compile_facts(scene)
+        return traced_compile_facts(scene, recover)
     count: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    affected: dict[str, set[int]] = defaultdict(set)
+    cuts: dict[str, dict[int, list[Cut]]] = defaultdict(lambda: defaultdict(list))
     for event in tracks.compiles:
         start = scene.trace.local(event.start_unix_ns)
         end = start + event.duration_ns
-        inside = {r.index for r in scene.spans.requests if min(r.end, end) > max(r.start, start)}
+        inside = [r for r in scene.spans.requests if min(r.end, end) > max(r.start, start)]
         if inside:
             count[event.trigger] += 1
             total[event.trigger] += event.duration_ns
-            affected[event.trigger] |= inside
-    return tuple(CompileFacts(what, n, total[what] / 1e6, len(affected[what])) for what, n in count.most_common())
+        for request in inside:
+            cuts[event.trigger][request.index].append((max(start, request.start), min(end, request.end)))
+    return tuple(
+        CompileFacts(what, n, total[what] / 1e6, len(cuts[what]), recoverable_ms=recover(cuts[what]))
+        for what, n in count.most_common(_MOST_COMPILES)
+    )
 
 
 def op_facts(scene: Scene) -> tuple[OpFacts, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +13,15 @@ from midwatch.model.site import Site
 from midwatch.model.trace import GcFacts
 from midwatch.trace.frames import builtin_name
 from midwatch.trace.intervals import distinct
+from midwatch.trace.replay import Cut
 from midwatch.trace.samples import site_of
 from midwatch.trace.scene import Scene
 
 _COLLECT_NS = 200_000
 """A call of something named ``collect`` below this is not worth a word, and may not be the garbage collector's."""
+
+_MOST = 20
+"""Groups that are told: each is replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +72,29 @@ def _from_python(scene: Scene) -> list[Pause]:
     return found
 
 
-def gc_facts(scene: Scene, pauses: list[Pause]) -> tuple[GcFacts, ...]:
+def gc_facts(
+    scene: Scene, pauses: list[Pause], recover: Callable[[Mapping[int, list[Cut]]], float | None]
+) -> tuple[GcFacts, ...]:
     """Group the collections that held requests, by generation and, where the code asked for them, by site.
 
-    A collection holds every thread, and the line at which an automatic one starts is chance.
+    A collection holds every thread, and the line at which an automatic one starts is chance. ``recover`` tells what
+    requests would gain without stretches of host work: the median, in untraced milliseconds.
     """
     groups: dict[tuple[object, ...], list[Pause]] = defaultdict(list)
     for pause in pauses:
         site = pause.site if pause.explicit else None
         groups[pause.generation, pause.explicit, site and (site.file, site.line, site.function)].append(pause)
     facts = []
-    for group in groups.values():
+    for group in sorted(groups.values(), key=lambda group: -sum(p.end - p.start for p in group))[:_MOST]:
         held: dict[int, int] = defaultdict(int)
+        cuts: dict[int, list[Cut]] = defaultdict(list)
         inside = set()
         for i, pause in enumerate(group):
             for request in scene.spans.whole:
                 both = min(request.end, pause.end) - max(request.start, pause.start)
                 if both > 0:
                     held[request.index] += both
+                    cuts[request.index].append((max(request.start, pause.start), min(request.end, pause.end)))
                     inside.add(i)
         if not held:
             continue
@@ -104,6 +114,7 @@ def gc_facts(scene: Scene, pauses: list[Pause]) -> tuple[GcFacts, ...]:
                 thread_id=first.thread_id,
                 site=first.site if first.explicit else None,
                 starts_ms=_starts(scene, counted),
+                recoverable_ms=recover(cuts),
             ),
         )
     return tuple(sorted(facts, key=lambda f: -f.total_ms))

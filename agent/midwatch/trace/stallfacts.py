@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 from midwatch.model.site import Site
@@ -48,7 +48,9 @@ def loader_facts(scene: Scene, recover: Recover) -> LoaderFacts | None:
     )
 
 
-def traced_compile_facts(scene: Scene) -> tuple[CompileFacts, ...]:
+def traced_compile_facts(
+    scene: Scene, recover: Callable[[Mapping[int, list[Cut]]], float | None]
+) -> tuple[CompileFacts, ...]:
     """Compilations inside requests, as torch.compile itself marks them in a trace."""
     held = _held(scene, scene.compilations)
     if not held:
@@ -56,7 +58,8 @@ def traced_compile_facts(scene: Scene) -> tuple[CompileFacts, ...]:
     cuts = [cut for found in held.values() for cut in found]
     total_ms = sum(b - a for a, b in cuts) / 1e6
     sites = [s for x in scene.compilations if (s := scene.sites.at((x.lane,), x.start)) is not None]
-    return (CompileFacts("torch.compile", len(cuts), total_ms, len(held), sites[0] if sites else None),)
+    site = sites[0] if sites else None
+    return (CompileFacts("torch.compile", len(cuts), total_ms, len(held), site, recover(held)),)
 
 
 def graph_break_facts(scene: Scene, recover: Recover) -> GraphBreakFacts | None:

@@ -48,6 +48,11 @@ def window_finding(
     )
 
 
+def gain_of(cost_ms: float, replayed_ms: float | None) -> float:
+    """Return what the replay without a cause gives, no more than it costs; all of that where there is no replay."""
+    return cost_ms if replayed_ms is None else min(cost_ms, replayed_ms)
+
+
 def spike_finding(
     kind: Kind,
     title: str,

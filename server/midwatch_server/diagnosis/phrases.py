@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.words import ms, percent, plural
+
+HIDDEN = 0.9
+"""Where the replay gives less than this share of what a cause takes, the evidence says so."""
+
+
+def hidden(cost_ms: float, gain_ms: float) -> Iterable[str]:
+    """Say that a part of the cost is not to be gained, where it is more than a tenth."""
+    if gain_ms < HIDDEN * cost_ms:
+        yield f"Replayed without, the request takes {ms(gain_ms)} less; for the rest the host would wait for the device"
 
 
 def look_at(evidence: Evidence, starts_ms: tuple[float, ...]) -> str:

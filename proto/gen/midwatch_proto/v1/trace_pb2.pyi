@@ -750,6 +750,7 @@ class GcFacts(google.protobuf.message.Message):
     THREAD_ID_FIELD_NUMBER: builtins.int
     SITE_FIELD_NUMBER: builtins.int
     STARTS_MS_FIELD_NUMBER: builtins.int
+    RECOVERABLE_MS_FIELD_NUMBER: builtins.int
     generation: builtins.int
     """Oldest generation collected."""
     count: builtins.int
@@ -768,6 +769,8 @@ class GcFacts(google.protobuf.message.Message):
     """Whether the code asked for it."""
     thread_id: builtins.int
     """Thread that ran it."""
+    recoverable_ms: builtins.float
+    """What an affected request would gain without it, untraced milliseconds; absent where it could not be replayed."""
     @property
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where; absent where not known."""
@@ -790,9 +793,11 @@ class GcFacts(google.protobuf.message.Message):
         thread_id: builtins.int = ...,
         site: midwatch_proto.v1.site_pb2.Site | None = ...,
         starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
+        recoverable_ms: builtins.float | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["collected", b"collected", "count", b"count", "explicit", b"explicit", "generation", b"generation", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "recoverable_ms", b"recoverable_ms", "site", b"site"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "collected", b"collected", "count", b"count", "explicit", b"explicit", "generation", b"generation", "max_ms", b"max_ms", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "starts_ms", b"starts_ms", "thread_id", b"thread_id", "total_ms", b"total_ms"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_recoverable_ms", b"_recoverable_ms"]) -> typing.Literal["recoverable_ms"] | None: ...
 
 global___GcFacts = GcFacts
 
@@ -811,6 +816,7 @@ class LockFacts(google.protobuf.message.Message):
     HOLDER_FIELD_NUMBER: builtins.int
     HOLDER_THREAD_FIELD_NUMBER: builtins.int
     STARTS_MS_FIELD_NUMBER: builtins.int
+    RECOVERABLE_MS_FIELD_NUMBER: builtins.int
     lock: builtins.str
     """Kind of the lock and its name in the code."""
     count: builtins.int
@@ -823,6 +829,8 @@ class LockFacts(google.protobuf.message.Message):
     """Cost per affected request, milliseconds."""
     holder_thread: builtins.str
     """Name of the thread that held it."""
+    recoverable_ms: builtins.float
+    """What an affected request would gain without it, untraced milliseconds; absent where it could not be replayed."""
     @property
     def waiter(self) -> midwatch_proto.v1.site_pb2.Site:
         """Line that waited; absent where not known."""
@@ -847,9 +855,11 @@ class LockFacts(google.protobuf.message.Message):
         holder: midwatch_proto.v1.site_pb2.Site | None = ...,
         holder_thread: builtins.str = ...,
         starts_ms: collections.abc.Iterable[builtins.float] | None = ...,
+        recoverable_ms: builtins.float | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["holder", b"holder", "waiter", b"waiter"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["count", b"count", "holder", b"holder", "holder_thread", b"holder_thread", "lock", b"lock", "per_request_ms", b"per_request_ms", "requests_affected", b"requests_affected", "starts_ms", b"starts_ms", "total_ms", b"total_ms", "waiter", b"waiter"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "holder", b"holder", "recoverable_ms", b"recoverable_ms", "waiter", b"waiter"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "count", b"count", "holder", b"holder", "holder_thread", b"holder_thread", "lock", b"lock", "per_request_ms", b"per_request_ms", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "starts_ms", b"starts_ms", "total_ms", b"total_ms", "waiter", b"waiter"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_recoverable_ms", b"_recoverable_ms"]) -> typing.Literal["recoverable_ms"] | None: ...
 
 global___LockFacts = LockFacts
 
@@ -896,6 +906,7 @@ class CompileFacts(google.protobuf.message.Message):
     TOTAL_MS_FIELD_NUMBER: builtins.int
     REQUESTS_AFFECTED_FIELD_NUMBER: builtins.int
     SITE_FIELD_NUMBER: builtins.int
+    RECOVERABLE_MS_FIELD_NUMBER: builtins.int
     what: builtins.str
     """What compiled."""
     count: builtins.int
@@ -904,6 +915,8 @@ class CompileFacts(google.protobuf.message.Message):
     """Total in milliseconds."""
     requests_affected: builtins.int
     """Requests that hold one."""
+    recoverable_ms: builtins.float
+    """What an affected request would gain without it, untraced milliseconds; absent where it could not be replayed."""
     @property
     def site(self) -> midwatch_proto.v1.site_pb2.Site:
         """Where; absent where not known."""
@@ -916,9 +929,11 @@ class CompileFacts(google.protobuf.message.Message):
         total_ms: builtins.float = ...,
         requests_affected: builtins.int = ...,
         site: midwatch_proto.v1.site_pb2.Site | None = ...,
+        recoverable_ms: builtins.float | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["site", b"site"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["count", b"count", "requests_affected", b"requests_affected", "site", b"site", "total_ms", b"total_ms", "what", b"what"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "recoverable_ms", b"recoverable_ms", "site", b"site"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_recoverable_ms", b"_recoverable_ms", "count", b"count", "recoverable_ms", b"recoverable_ms", "requests_affected", b"requests_affected", "site", b"site", "total_ms", b"total_ms", "what", b"what"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_recoverable_ms", b"_recoverable_ms"]) -> typing.Literal["recoverable_ms"] | None: ...
 
 global___CompileFacts = CompileFacts
 

@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from midwatch.model.finding import Advice, Finding, Kind
 from midwatch.model.trace import AllocFacts
 
-from midwatch_server.diagnosis.build import window_finding
+from midwatch_server.diagnosis.build import gain_of, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.phrases import hidden
 from midwatch_server.diagnosis.words import ms, place, plural
 
 THRASH = (
@@ -36,8 +37,6 @@ AT_LEAST = (
     "A lower bound: the calls alone are taken out, while what the host does right after one is slow, too; on an H200 "
     "the Python and the launches that followed took twice as long"
 )
-HIDDEN = 0.9
-"""Where the replay gives less than this share of what the calls take, the evidence says so."""
 WARM_UP = (
     Advice(
         "Run the largest shapes once before the service takes traffic",
@@ -63,8 +62,8 @@ class AllocThrash:
         whole = max(summary.window.requests, 1)
         taken = sum(facts.count for facts in summary.allocs) - frees
         thrash = frees * 2 >= max(taken, 1) or (whole > 1 and affected * 2 >= whole)
-        gain = _gain(summary.allocs, cost)
         longest = max(summary.allocs, key=lambda facts: facts.total_ms)
+        gain = gain_of(cost, longest.recoverable_ms)
         at = f", most of it in {place(longest.site)}" if longest.site else ""
         yield window_finding(
             Kind.ALLOC_THRASH if thrash else Kind.FIRST_CALL,
@@ -86,14 +85,7 @@ class AllocThrash:
 def _evidence(allocs: tuple[AllocFacts, ...], cost: float, gain: float) -> Iterable[str]:
     for facts in allocs:
         yield f"{facts.api}: {plural(facts.count, 'call')}, {ms(facts.total_ms)} traced"
-    if gain < cost * HIDDEN:
-        yield f"Replayed without them, a request takes {ms(gain)} less: the device works meanwhile"
-
-
-def _gain(allocs: tuple[AllocFacts, ...], cost: float) -> float:
-    """What the replay gives, no more than the calls take; all that they take where there was none to be had."""
-    replayed = [facts.recoverable_ms for facts in allocs if facts.recoverable_ms is not None]
-    return min(cost, *replayed) if replayed else cost
+    yield from hidden(cost, gain)
 
 
 def _calls(allocs: tuple[AllocFacts, ...]) -> str:

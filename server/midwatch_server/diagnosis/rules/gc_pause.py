@@ -1,7 +1,8 @@
 """``gc_pause``: a garbage collection held the request.
 
-A collection of CPython stops every thread of the process, so whichever thread ran it, the request waited. All of it is
-recoverable: the request does not need it. The site is the line of an explicit ``gc.collect()``; the line at which an
+A collection of CPython stops every thread of the process, so whichever thread ran it, the request waited. The request
+does not need it, so what a replay without it gives is recoverable: all of it, but for what the device works meanwhile
+and the host would wait for. The site is the line of an explicit ``gc.collect()``; the line at which an
 automatic collection happened to start is chance and therefore no site.
 
 Source: exact start and end from `gc.callbacks`, or ``gc.collect`` in the trace's Python lane or in samples. The
@@ -21,9 +22,9 @@ from midwatch.model.trace import GcFacts
 
 from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.activity import Activity
-from midwatch_server.diagnosis.build import spike_finding, window_finding
+from midwatch_server.diagnosis.build import gain_of, spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, look_at, occurrences, seen_in
+from midwatch_server.diagnosis.phrases import explains, hidden, look_at, occurrences, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
 SHORT_MS = 2.0
@@ -82,6 +83,7 @@ def _grouped(found: Iterable[GcFacts]) -> Iterable[GcFacts]:
         group = sorted(unsorted, key=lambda facts: -facts.max_ms)
         total_ms = sum(facts.total_ms for facts in group)
         affected = sum(facts.requests_affected for facts in group)
+        gains = [(f.recoverable_ms, f.requests_affected) for f in group if f.recoverable_ms is not None]
         yield GcFacts(
             generation=generation,
             count=sum(facts.count for facts in group),
@@ -96,6 +98,7 @@ def _grouped(found: Iterable[GcFacts]) -> Iterable[GcFacts]:
                 for start in turn
                 if start is not None
             ),
+            recoverable_ms=sum(gain * n for gain, n in gains) / max(affected, 1) if len(gains) == len(group) else None,
         )
 
 
@@ -104,7 +107,7 @@ def _advice(generation: int, *, explicit: bool) -> tuple[Advice, ...]:
 
 
 def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
-    cost = facts.per_request_ms
+    cost, gain = facts.per_request_ms, gain_of(facts.per_request_ms, facts.recoverable_ms)
     route = evidence.route_of(facts.starts_ms, facts.count)
     walls = [request.wall_ms for request in evidence.summary.requests if request.gc_ms > 0] if evidence.summary else []
     some = evidence.summary is not None and facts.requests_affected < evidence.summary.window.requests
@@ -116,7 +119,7 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
         f"{cause} holds the request for {ms(cost)} {evidence.per(facts.requests_affected, route=route)}",
         site=site,
         cost_ms=cost,
-        gain_ms=cost,
+        gain_ms=gain,
         wall_ms=max(wall, cost),
         occurrences=facts.count / max(facts.requests_affected, 1),
         affected=facts.requests_affected,
@@ -124,6 +127,7 @@ def _from_window(evidence: Evidence, facts: GcFacts) -> Finding:
         evidence=(
             f"Generation {facts.generation}: {occurrences(facts.count, 'collection', facts.requests_affected)}",
             f"{ms(facts.total_ms)} traced in all, the longest {ms(facts.max_ms)}{look_at(evidence, facts.starts_ms)}",
+            *hidden(cost, gain),
         ),
         advice=_advice(facts.generation, explicit=facts.explicit),
         route=route,

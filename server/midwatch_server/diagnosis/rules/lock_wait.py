@@ -1,8 +1,8 @@
 """``lock_wait``: a lock that another thread held kept the request waiting.
 
 The site is the line that waits; ``related_site`` is the line at which the holder was seen, and that is the one to
-change: what it does under the lock. The wait is recoverable in full as far as the holder could let go earlier, which
-the evidence cannot tell, and the caveat says so.
+change: what it does under the lock. What a replay without the wait gives is recoverable as far as the holder could let
+go earlier, which the evidence cannot tell, and the caveat says so.
 
 Source: the watchdog's lock probe (waiter and, for locks that the probe can attribute, holder), or samples of a thread
 inside ``acquire``, which know no holder. No threshold of its own.
@@ -18,9 +18,9 @@ from midwatch.model.trace import LockFacts
 
 from midwatch_server.diagnosis.account import Account, Claim, frame_site
 from midwatch_server.diagnosis.activity import Activity
-from midwatch_server.diagnosis.build import spike_finding, window_finding
+from midwatch_server.diagnosis.build import gain_of, spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains, look_at, seen_in
+from midwatch_server.diagnosis.phrases import explains, hidden, look_at, seen_in
 from midwatch_server.diagnosis.words import ms, place, plural
 
 ADVICE = (
@@ -64,7 +64,7 @@ def _title(lock: str, waiter: Site | None, cost: str, holder: Site | None, threa
 
 
 def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
-    cost = facts.per_request_ms
+    cost, gain = facts.per_request_ms, gain_of(facts.per_request_ms, facts.recoverable_ms)
     route = evidence.route_of(facts.starts_ms, facts.count)
     per = evidence.per(facts.requests_affected, route=route)
     at = look_at(evidence, facts.starts_ms)
@@ -74,12 +74,15 @@ def _from_window(evidence: Evidence, facts: LockFacts) -> Finding:
         site=facts.waiter,
         related_site=facts.holder,
         cost_ms=cost,
-        gain_ms=cost,
+        gain_ms=gain,
         wall_ms=_wall_ms(evidence, facts),
         occurrences=facts.count / max(facts.requests_affected, 1),
         affected=facts.requests_affected,
         confidence=0.85 if facts.holder else 0.7,
-        evidence=(f"{plural(facts.count, 'wait')} for {facts.lock}, {ms(facts.total_ms)} traced" + at,),
+        evidence=(
+            f"{plural(facts.count, 'wait')} for {facts.lock}, {ms(facts.total_ms)} traced" + at,
+            *hidden(cost, gain),
+        ),
         advice=ADVICE,
         caveats=(CAVEAT,),
         route=route,

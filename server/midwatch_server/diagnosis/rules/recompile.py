@@ -1,7 +1,7 @@
 """``recompile``: a compilation on the request path, after warm-up.
 
 From a window or a spike alike: the time between the callbacks of Dynamo (or of the recording of a CUDA graph) inside
-requests. It is recoverable in full: a request of known shapes does not compile.
+requests. A request of known shapes does not compile, so what a replay without it gives is recoverable.
 
 Source: `torch._dynamo.callback`, PyTorch's troubleshooting page on recompilation. No threshold of its own.
 """
@@ -14,9 +14,9 @@ from midwatch.model.finding import Advice, Finding, Kind
 from midwatch.model.trace import CompileFacts
 
 from midwatch_server.diagnosis.account import Account, Claim
-from midwatch_server.diagnosis.build import spike_finding, window_finding
+from midwatch_server.diagnosis.build import gain_of, spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
-from midwatch_server.diagnosis.phrases import explains
+from midwatch_server.diagnosis.phrases import explains, hidden
 from midwatch_server.diagnosis.words import ms, place, plural
 
 MEASURE = "Compile events after warm-up: there should be none"
@@ -53,18 +53,19 @@ class Recompile:
 def _from_window(evidence: Evidence, facts: CompileFacts) -> Finding:
     affected = max(facts.requests_affected, 1)
     cost = facts.total_ms / affected
+    gain = gain_of(cost, facts.recoverable_ms)
     at = f" in {place(facts.site)}" if facts.site else ""
     return window_finding(
         Kind.RECOMPILE,
         f"Compilation{at} ({facts.what}) takes {ms(cost)} {evidence.per(affected)}",
         site=facts.site,
         cost_ms=cost,
-        gain_ms=cost,
+        gain_ms=gain,
         wall_ms=evidence.wall_with_ms(cost, affected),
         occurrences=facts.count / affected,
         affected=affected,
         confidence=0.9,
-        evidence=(f"{plural(facts.count, 'compile event')}, {ms(facts.total_ms)} traced",),
+        evidence=(f"{plural(facts.count, 'compile event')}, {ms(facts.total_ms)} traced", *hidden(cost, gain)),
         advice=ADVICE,
     )
 

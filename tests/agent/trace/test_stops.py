@@ -1,9 +1,15 @@
-"""What calls of the device's allocator cost a request, against a machine that runs again without them."""
+"""What stops of the host cost a request, against a machine without: allocator, collections, locks, compilations."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from midwatch.model.samples import CompileEvent
+from midwatch.model.site import Frame
 from midwatch.trace.summary import summarise
+
+WAITER, HOLDER = Frame("app/rank.py", 3, "rank"), Frame("app/report.py", 9, "render")
 
 
 def take(m, micros=60):
@@ -74,3 +80,46 @@ def test_where_no_request_can_be_replayed_there_is_no_gain_rather_than_none_to_b
     lanes.launch(300, 5, 306, 330)
     (facts,) = summarise(lanes.write(tmp_path)).allocs
     assert facts.recoverable_ms is None
+
+
+def stop_on_an_idle_device(m, stopped):
+    for _ in range(5):
+        m.think(10)
+        m.kernel(3)
+    m.think(stopped)
+    for _ in range(5):
+        m.think(10)
+        m.kernel(3)
+    m.read(4096)
+
+
+def stop_behind_a_queue(m, stopped):
+    m.kernel(2000)
+    m.think(stopped)
+    m.kernel(3)
+    m.read(4096)
+
+
+@pytest.mark.parametrize("kind", ["gc", "locks", "compiles"])
+@pytest.mark.parametrize(
+    ("program", "into_us", "gain_ms"), [(stop_on_an_idle_device, 75, 0.9), (stop_behind_a_queue, 5, 0.0)]
+)
+def test_a_stop_gains_only_what_the_device_does_not_work_meanwhile(
+    make_machine, make_agent, tmp_path, kind, program, into_us, gain_ms
+):
+    machine, agent, events = make_machine(), make_agent((0, 20_000)), []
+    for _ in range(3):
+        start = machine.clock
+        program(machine, 900)
+        agent.request(start, machine.clock)
+        stop = start + into_us, start + into_us + 900
+        agent.pause(*stop) if kind == "gc" else agent.lock(*stop, WAITER, HOLDER)
+        events.append(CompileEvent(agent.unix(stop[0]), 900_000, "dynamo", "0/0", 1))
+        took_ms = (machine.clock - start) / 1000
+        machine.think(20)
+    tracks = agent.tracks()
+    tracks = replace(tracks, compiles=tuple(events), locks=()) if kind == "compiles" else tracks
+    summary = summarise(machine.lanes.write(tmp_path, tracks), untraced_p50_ms=took_ms)
+    (facts,) = getattr(summary, kind)
+    assert (facts.requests_affected, facts.total_ms) == (3, pytest.approx(2.7))
+    assert facts.recoverable_ms == pytest.approx(gain_ms, abs=0.02)
