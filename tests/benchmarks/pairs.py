@@ -3,8 +3,9 @@
 Both run in one process. Three times a window of the faulty one is taken, and then the two take turns of a quarter of a
 second. The prediction is the median over the windows; those left out that say themselves that something else slowed
 their requests. The gain is the median over the turns of what the p50 of a faulty turn lies above that of the nearest
-repaired one. The A/A column is how far the p50 of every other faulty turn lie apart. A prediction holds within 25 % of
-the gain or 0.1 ms.
+repaired one. The A/A column is how far the p50 of every other faulty turn lie apart. At the end of a line stand the
+predictions of all windows, and what was gained in the turns after each. A prediction holds within 25 % of the gain or
+0.1 ms.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ TURN_GAP_NS = 100_000_000
 """A pause so long between two requests of one kind: the other kind had its turn."""
 NEAR_SHARE, NEAR_MS = 0.25, 0.1
 
+Turn = tuple[int, float]
+"""Begin in Unix ns and p50 in ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -48,6 +52,8 @@ class Measured:
     faulty_ms: float
     repaired_ms: float
     gained_ms: float
+    each_gained_ms: list[float]
+    """In the turns after each window: to be set beside its prediction where the machine changes its speed."""
     apart_ms: float
     """Between every other turn of the faulty one and the rest."""
 
@@ -72,22 +78,36 @@ def run(pair: Pair, client: Client, folder: Path, device: str) -> Measured:
         wanted.write_text("repaired", encoding="ascii")
         time.sleep(CALM_S)
         twin = device_bench.profile(client, pair.expected.name)
-    faulty, repaired = (
-        turns_of([r for r in latency.read(path) if any(begin < r[0] < end for begin, end in stretches)])
-        for path in (latencies, latencies.with_name(latencies.name + ".repaired"))
-    )
+    served = [latency.read(path) for path in (latencies, latencies.with_name(latencies.name + ".repaired"))]
+    rounds = [
+        [turns_of([r for r in requests if begin < r[0] < end]) for requests in served] for begin, end in stretches
+    ]
+    faulty, repaired = ([turn for one in rounds for turn in one[which]] for which in (0, 1))
     if min(len(faulty), len(repaired)) < 2:
         log = (folder / f"{pair.expected.name}.log").read_text(errors="replace")
         said = ", ".join(detail if isinstance(detail, str) else detail.capture.state for detail in [*windows, twin])
         raise RuntimeError(f"turns: {len(faulty)} faulty, {len(repaired)} repaired; windows: {said}\n{log[-1500:]}")
-    gains = [before[1] - min(repaired, key=lambda turn: abs(turn[0] - before[0]))[1] for before in faulty]
+    gains = [gains_of(*one) for one in rounds if one[0] and one[1]]
     p50s, others = [p50_ms for _, p50_ms in faulty], [p50_ms for _, p50_ms in repaired]
     apart = abs(statistics.median(p50s[::2]) - statistics.median(p50s[1::2]))
-    return Measured(windows, twin, statistics.median(p50s), statistics.median(others), statistics.median(gains), apart)
+    return Measured(
+        windows,
+        twin,
+        statistics.median(p50s),
+        statistics.median(others),
+        statistics.median([gain for one in gains for gain in one]),
+        [statistics.median(one) for one in gains],
+        apart,
+    )
 
 
-def turns_of(requests: list[latency.Span]) -> list[tuple[int, float]]:
-    """Begin in Unix ns and p50 in ms of each turn; requests of one kind are given, a pause divides their turns."""
+def gains_of(faulty: list[Turn], repaired: list[Turn]) -> list[float]:
+    """What the p50 of each faulty turn lies above that of the nearest repaired one, in milliseconds."""
+    return [p50_ms - min(repaired, key=lambda turn: abs(turn[0] - begin))[1] for begin, p50_ms in faulty]
+
+
+def turns_of(requests: list[latency.Span]) -> list[Turn]:
+    """Divide the requests of one kind into its turns: a pause lies between two of them."""
     turns: list[list[latency.Span]] = []
     for request in requests:
         if not turns or request[0] - turns[-1][-1][1] > TURN_GAP_NS:
@@ -141,6 +161,7 @@ def measure(pair: Pair, client: Client, folder: Path, device: str, keep: Path | 
     gained = measured.gained_ms
     near = max(NEAR_MS, NEAR_SHARE * abs(gained))
     row |= {"faulty_ms": measured.faulty_ms, "repaired_ms": measured.repaired_ms, "apart_ms": measured.apart_ms}
+    row["each_gained_ms"] = [round(gain_ms, 3) for gain_ms in measured.each_gained_ms]
     return {**row, "gained_ms": gained, "holds": row["ms"] is not None and abs(row["ms"] - gained) <= near}
 
 
@@ -151,7 +172,8 @@ def print_row(row: dict[str, Any]) -> None:
     print(
         f"{row['service']:<14} {row['mends']:<56} {row['kind']:<15} {row['first']:<17} {figures} {said:>9}"
         f"  {'holds' if row['holds'] else 'MISSED'}{'' if row['right'] else '  WRONG KIND'}"
-        f"  {row.get('calm', 0)} calm of {row.get('each_ms', [])}" + (f"  ({row['why']})" if row.get("why") else ""),
+        f"  {row.get('calm', 0)} calm of {row.get('each_ms', [])}, after each {row.get('each_gained_ms', [])}"
+        + (f"  ({row['why']})" if row.get("why") else ""),
         flush=True,
     )
 
