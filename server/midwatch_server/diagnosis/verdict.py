@@ -30,6 +30,9 @@ ALL_THREADS = (
 IDLE = "idle"
 """The code of the caveat that the agent saw no request in its window."""
 
+HARDLY = 0.05
+"""Operators in less of a window without requests are no service at work: a health check, or a thread of its own."""
+
 LIMITED = frozenset({"requests_missing", "window_shortened"})
 """Codes of the caveats that a window closed at its time limit, so that a longer one cannot be had."""
 
@@ -47,7 +50,8 @@ def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Ver
         return Verdict.INSUFFICIENT_DATA, (
             "The trace holds no work to judge; take a window in which at least one request begins and ends."
         )
-    if IDLE in {caveat.code for caveat in summary.window.caveats}:
+    worked = summary.device.kernels > 0 or request.op_ms > HARDLY * request.wall_ms
+    if not worked and IDLE in {caveat.code for caveat in summary.window.caveats}:
         return Verdict.INSUFFICIENT_DATA, _idle(summary)
     if evidence.device_lane_missing:
         return Verdict.INSUFFICIENT_DATA, (

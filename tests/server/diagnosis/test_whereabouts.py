@@ -195,6 +195,15 @@ def test_a_window_without_a_request_does_not_ask_for_another_one_of_its_kind(mak
     assert "no_requests" not in {caveat.code for caveat in diagnosis.caveats}
 
 
+def test_work_that_no_request_marks_is_judged_all_the_same(make):
+    """With MIDWATCH_UNITS=0 and nothing marked the agent sees no request of a service that works."""
+    idle = Caveat("idle", "The agent saw no request in this window: figures refer to the window as a whole.")
+    for summary in (make.window(busy_ms=9.0), on_the_host(make, op_ms=8.0)):
+        window = dataclasses.replace(summary.window, basis="window", requests=1, caveats=(idle,))
+        diagnosis = judge(dataclasses.replace(summary, window=window))
+        assert diagnosis.verdict is Verdict.CLEAN
+
+
 def test_a_window_of_the_agent_s_asks_for_a_longer_one_and_not_for_one_of_the_agent_s(make):
     summary = on_the_host(make, TimeFacts("ops", 0.2, 2.0), lanes=("host_ops", "ledger"))
     window = dataclasses.replace(summary.window, basis="ledger")
