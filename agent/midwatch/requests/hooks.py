@@ -12,8 +12,9 @@ from midwatch.guard import guard
 from midwatch.requests.units import Units
 
 _DYNAMO = "torch._dynamo"
+_EVAL_FRAME = "torch._C._dynamo.eval_frame"
 _NO_DYNAMO = object()
-_modules = sys.modules
+_modules: dict[str, Any] = sys.modules
 
 
 class _Hook:
@@ -85,7 +86,7 @@ def dynamo_must_skip() -> None:
     for nothing, with a warning. The hooks themselves are put on its list of code to skip; what they call is hidden
     by pausing it meanwhile.
     """
-    frames = sys.modules.get("torch._C._dynamo.eval_frame")
+    frames = _modules.get(_EVAL_FRAME)
     if frames is None:
         return
     for code in (EnterHook.__call__.__code__, LeaveHook.__call__.__code__):
@@ -101,8 +102,9 @@ def _skip(frames: Any, code: CodeType) -> None:
 
 
 def _pause_dynamo() -> Any:
-    return sys.modules["torch._C._dynamo.eval_frame"].set_eval_frame(None)
+    frames = _modules.get(_EVAL_FRAME)
+    return _NO_DYNAMO if frames is None else frames.set_eval_frame(None)
 
 
 def _resume_dynamo(prior: Any) -> None:
-    sys.modules["torch._C._dynamo.eval_frame"].set_eval_frame(prior)
+    _modules[_EVAL_FRAME].set_eval_frame(prior)

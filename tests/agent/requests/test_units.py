@@ -423,6 +423,16 @@ class TestDynamo:
         assert not sys.modules["torch.nn.modules.module"]._global_forward_pre_hooks
 
 
+@pytest.mark.usefixtures("no_dynamo", "roots")
+def test_a_torch_whose_dynamo_lacks_its_switch_is_followed_all_the_same(monkeypatch, units):
+    model = Ranker()
+    model(torch.zeros(2, 4))
+    monkeypatch.setitem(sys.modules, "torch._dynamo", object())
+    monkeypatch.delitem(sys.modules, "torch._C._dynamo.eval_frame", raising=False)
+    model(torch.zeros(2, 4))
+    assert names(units) == ["Ranker"] * 2
+
+
 def test_without_torch_there_is_nothing_to_do(monkeypatch, tracker):
     monkeypatch.delitem(sys.modules, "torch.nn.modules.module")
     clock = FakeClock()
