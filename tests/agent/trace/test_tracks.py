@@ -474,3 +474,18 @@ def test_what_nobody_saw_is_not_explained_by_one_far_longer(lanes, make_agent, t
     (blocked,) = [gap for gap in gaps if gap.host == "blocked"]
     assert (blocked.requests_affected, blocked.count) == (1, 1)
     assert [(gap.host, gap.requests_affected) for gap in gaps if gap.host != "blocked"] == [("unknown", 5)]
+
+
+def test_what_one_request_has_of_a_line_is_not_levelled_down_by_the_little_that_others_have(
+    lanes, make_agent, tmp_path
+):
+    agent = make_agent((0.0, 400_000.0))
+    for start, length in ((0, 106_000), (200_000, 5_300), (300_000, 5_300)):
+        lanes.op("aten::mm", start, start + 500)
+        agent.request(start, start + length)
+        agent.sample(start + length - 100, length - 700, (RULES, HANDLER))
+    gap = summarise(lanes.write(tmp_path, agent.tracks())).gaps[0]
+    assert gap.requests_affected == 1
+    assert gap.per_request_ms == pytest.approx(105.5, abs=0.3)
+    assert gap.recoverable_ms == pytest.approx(105.4, abs=0.5)
+    assert gap.total_ms == pytest.approx(115.1, abs=0.5)
