@@ -58,9 +58,15 @@ def window_verdict(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Ver
             f"The device lane is {_missing(evidence, summary.device)}, so nothing can be said about the device; "
             "take another window."
         )
-    if summary.device.kernels:
-        return _with_device(evidence, summary)
-    return _without_device(evidence, summary, request)
+    verdict, reason = (
+        _with_device(evidence, summary) if summary.device.kernels else _without_device(evidence, summary, request)
+    )
+    if verdict is Verdict.CLEAN and "truncated" in {caveat.code for caveat in summary.window.caveats}:
+        return Verdict.INSUFFICIENT_DATA, (
+            "The file ends in the middle, and what is cut off may be all that the device did; "
+            f"{_remedy(summary)}. As far as the file goes: {reason}"
+        )
+    return verdict, reason
 
 
 def _idle(summary: TraceSummary) -> str:

@@ -195,6 +195,19 @@ def test_a_window_without_a_request_does_not_ask_for_another_one_of_its_kind(mak
     assert "no_requests" not in {caveat.code for caveat in diagnosis.caveats}
 
 
+def test_a_file_that_ends_in_the_middle_clears_nobody(make):
+    """The device's work comes last in a file, so a half of it looks like a service without a device."""
+    summary = on_the_host(make, op_ms=8.0)
+    assert judge(summary).verdict is Verdict.CLEAN
+    window = dataclasses.replace(summary.window, caveats=(Caveat("truncated", "The file ends in the middle."),))
+    diagnosis = judge(dataclasses.replace(summary, window=window))
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert diagnosis.reason.startswith(
+        "The file ends in the middle, and what is cut off may be all that the device did"
+    )
+    assert "Operators on the CPU run for 80 %" in diagnosis.reason
+
+
 def test_work_that_no_request_marks_is_judged_all_the_same(make):
     """With MIDWATCH_UNITS=0 and nothing marked the agent sees no request of a service that works."""
     idle = Caveat("idle", "The agent saw no request in this window: figures refer to the window as a whole.")
