@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -114,23 +115,35 @@ def _nvml(_settings: Settings, _collector: str) -> Iterable[Part]:
 
 
 def _packages(_settings: Settings, _collector: str) -> Iterable[Part]:
-    for name, loses in (
-        ("grpcio", "the companion cannot send"),
-        ("protobuf", "the companion cannot send"),
-        ("numpy", "traces cannot be read"),
-        ("msgspec", "traces cannot be read"),
-        ("isal", "traces are read more slowly"),
+    for name, module, loses in (
+        ("grpcio", "grpc", "the companion cannot send"),
+        ("protobuf", "google.protobuf", "the companion cannot send"),
+        ("numpy", "numpy", "traces cannot be read"),
+        ("msgspec", "msgspec", "traces cannot be read"),
+        ("isal", "isal", "traces are read more slowly"),
     ):
         found = next((distribution.version for distribution in distributions(name=name)), "")
-        if found:
-            yield Part(name, "on", found)
-        else:
-            state = "unavailable" if name in _WITHOUT else "failed"
+        state = "unavailable" if name in _WITHOUT else "failed"
+        if not found:
             yield Part(name, state, f"not installed: {loses}; pip install {name}")
+        elif broken := _broken(module):
+            again = f"pip install --force-reinstall {name}"
+            yield Part(name, state, f"{found} does not import ({broken}): {loses}; {again}")
+        else:
+            yield Part(name, "on", found)
+
+
+def _broken(module: str) -> str:
+    """Return why ``module`` cannot be imported, "" where it can."""
+    try:
+        import_module(module)
+    except Exception as error:  # whatever a broken package raises
+        return str(error) or type(error).__name__
+    return ""
 
 
 def _collector(_settings: Settings, collector: str) -> Iterable[Part]:
-    if find_spec("grpc") is None:
+    if _broken("grpc"):
         yield Part("collector", "unavailable", "cannot be asked without grpcio")
         return
     from midwatch_client.api import Client
@@ -155,7 +168,7 @@ def _agents_here(attached: Iterable[AgentView]) -> Iterable[Part]:
         if view.resource.host == platform.node() and view.status is not None:
             state = "failed" if view.status.state == "degraded" else "on"
             name = f"agent {view.resource.service}, pid {view.resource.pid}"
-            yield Part(name, state, "; ".join(complaints(view.status)) or "connected")
+            yield Part(name, state, "; ".join(said.rstrip(".") for said in complaints(view.status)) or "connected")
 
 
 def _state(settings: Settings, _collector: str) -> Iterable[Part]:

@@ -29,8 +29,9 @@ def test_an_unreachable_collector_is_a_line_and_no_error():
 
 
 def test_without_grpc_the_collector_is_not_asked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "grpc", None)
     assert only(checks._collector).detail == "cannot be asked without grpcio"
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
     assert "pip install" in only(checks._nvml).detail
 
 
@@ -81,3 +82,12 @@ def test_a_package_that_is_needed_and_missing_has_failed(monkeypatch: pytest.Mon
     states = {part.name: part.state for part in checks._packages(Settings(), "")}
     assert states.pop("isal") == "unavailable"
     assert set(states.values()) == {"failed"}
+
+
+def test_a_package_that_is_there_and_cannot_be_imported_has_failed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    parts = {part.name: part for part in checks._packages(Settings(), "")}
+    assert parts["grpcio"].state == "failed"
+    assert "does not import (import of grpc halted" in parts["grpcio"].detail
+    assert parts["grpcio"].detail.endswith("the companion cannot send; pip install --force-reinstall grpcio")
+    assert parts["numpy"].state == "on"
