@@ -243,7 +243,9 @@ class WindowEngine(ABC):
 
     def _too_soon(self) -> str:
         since_s = time.monotonic() - max(self._ended_s, session.session.user_ended_s)
-        return f"the last profiler session ended {since_s:.1f} s ago" if since_s < self._spacing_s else ""
+        if since_s >= self._spacing_s:
+            return ""
+        return f"the last profiler session ended {since_s:.1f} s ago; order again in {self._spacing_s - since_s:.1f} s"
 
     def _refuse(self, reason: str) -> None:
         if reason:

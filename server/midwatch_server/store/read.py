@@ -179,7 +179,7 @@ def _of_service(query: Select[Any], table: Table, service: str) -> Select[Any]:
 def _complete(connection: Connection, column: Column[str], prefix: str, what: str) -> str:
     """The one id that begins with ``prefix``; an id that is equal to it wins over longer ones."""
     if not prefix:
-        raise BadRequestError(f"An id of a {what} is needed.")
+        raise BadRequestError(f"The id of {'an' if what[0] in 'aeiou' else 'a'} {what} is needed.")
     query = select(column).where(column >= prefix, column < _after(prefix)).order_by(column).limit(2)
     found = list(connection.execute(query).scalars())
     if not found:
