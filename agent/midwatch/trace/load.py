@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from midwatch.model.trace import Caveat
-from midwatch.model.tracks import Tracks
 from midwatch.trace.ceiling import MEMORY_BYTES
 from midwatch.trace.columns import (
     ANNOTATIONS,
@@ -33,6 +33,9 @@ from midwatch.trace.events import UNREADABLE, Head, Key
 from midwatch.trace.intervals import Ints
 from midwatch.trace.source import Progress, Source
 from midwatch.trace.split import Reader
+
+if TYPE_CHECKING:
+    from midwatch.model.tracks import Tracks
 
 _TABLES = {
     "ops": (OPS,), "annotations": (ANNOTATIONS,), "runtime": (RUNTIME,), "device": (KERNEL, MEMCPY, MEMSET),
@@ -210,6 +213,8 @@ def _tracks(head: Head, most_bytes: int, caveats: list[Caveat]) -> Tracks | None
         text = f"The agent's own tracks in the file are left out: they hold {len(raw) / 1e6:.0f} MB."
         caveats.append(Caveat("tracks_unreadable", text))
         return None
+    from midwatch.model.tracks import Tracks  # only now: few traces have tracks, and their types take time to be made
+
     try:
         return msgspec.json.decode(raw, type=Tracks)
     except UNREADABLE as exc:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import builtins
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from midwatch.model.blame import own_frames
 from midwatch.model.idle import is_idle
 from midwatch.model.site import Frame, Site
-from midwatch.model.tracks import Tracks
 from midwatch.trace.frames import BLOCKING, LOCKING
 from midwatch.trace.intervals import Ints
 from midwatch.trace.load import Trace
+
+if TYPE_CHECKING:
+    from midwatch.model.tracks import Tracks
 
 _TAKES_WORK = frozenset({"get"})
 """Calls of a queue written in C, which leave no frame of their own while a worker waits for its next job."""

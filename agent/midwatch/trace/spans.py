@@ -6,14 +6,17 @@ import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from midwatch.model.requests import UnitRecord, Workload
 from midwatch.trace.columns import Table
 from midwatch.trace.intervals import Cover, Ints, distinct
 from midwatch.trace.load import Trace
 from midwatch.trace.threads import Threads
+
+if TYPE_CHECKING:
+    from midwatch.model.requests import UnitRecord, Workload
 
 _REQUEST = re.compile(
     r"^(?:midwatch|request|req|infer|predict|serve|handle|batch|iteration|forward_pass)\b", re.IGNORECASE

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from midwatch.model.tracks import Tracks
 from midwatch.trace.columns import whole
 from midwatch.trace.load import Trace
+
+if TYPE_CHECKING:
+    from midwatch.model.tracks import Tracks
 
 
 def aliases(native_id: int, ident: int) -> tuple[int, ...]:
