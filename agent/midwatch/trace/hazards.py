@@ -17,7 +17,7 @@ import numpy as np
 from midwatch.trace import apis
 from midwatch.trace.columns import KERNEL, Table
 from midwatch.trace.frames import builtin_name, parse_python_name
-from midwatch.trace.intervals import Ints
+from midwatch.trace.intervals import NONE, Ints
 from midwatch.trace.kernels import family_of
 from midwatch.trace.plan import Plan
 from midwatch.trace.scene import Scene
@@ -42,7 +42,8 @@ def hazards(
     cores = [core for plan in plans if (core := _core(scene, plan)) is not None]
     between = [item for plan, first, last in cores for item in plan.items[first : last + 1]]
     inside = {waits[item.wait].cause for item in between if item.wait >= 0}
-    works = _kernels(scene, [op.row for item in between for op in item.ops])
+    kernels = [_kernels(scene, plan, first, last) for plan, first, last in cores]
+    works = np.concatenate(kernels) if kernels else NONE
     names = {scene.trace.names[n] for n in np.unique(scene.trace.device.name[works]).tolist()}
     kinds = [_kinds(scene, plan, first, last) for plan, first, last in cores]
     early = len(cores) >= _WARM_AFTER and not any(apis.ALLOC in some for some in kinds[-(-len(cores) // 3) :])
@@ -74,18 +75,18 @@ Core = tuple[Plan, int, int]
 
 
 def _core(scene: Scene, plan: Plan) -> Core | None:
-    kind = scene.trace.device.kind
-    launching = [i for i, item in enumerate(plan.items) if any(kind[op.row] == KERNEL for op in item.ops)]
-    return (plan, launching[0], launching[-1]) if launching else None
+    launching = plan.items_of_works[scene.trace.device.kind[plan.works] == KERNEL]
+    return (plan, int(launching[0]), int(launching[-1])) if len(launching) else None
 
 
 def _span(plan: Plan, first: int, last: int) -> tuple[int, int]:
     return plan.items[first].start, plan.items[last].end
 
 
-def _kernels(scene: Scene, works: list[int]) -> Ints:
-    rows = np.array(works, np.int64)
-    return rows[scene.trace.device.kind[rows] == KERNEL] if len(rows) else rows
+def _kernels(scene: Scene, plan: Plan, first: int, last: int) -> Ints:
+    rows = plan.works[(plan.items_of_works >= first) & (plan.items_of_works <= last)]
+    kernels: Ints = rows[scene.trace.device.kind[rows] == KERNEL]
+    return kernels
 
 
 def _kinds(scene: Scene, plan: Plan, first: int, last: int) -> frozenset[int]:

@@ -57,15 +57,11 @@ def launch_facts(
 
 
 def _sequence(scene: Scene, plan: Plan) -> tuple[int, ...]:
-    return tuple(scene.trace.device.name[_works(plan)].tolist())
+    return tuple(scene.trace.device.name[plan.works].tolist())
 
 
 def _shapes(scene: Scene, plan: Plan) -> tuple[int, ...]:
-    return tuple(scene.trace.device.shape[_works(plan)].tolist())
-
-
-def _works(plan: Plan) -> list[int]:
-    return [op.row for item in plan.items for op in item.ops]
+    return tuple(scene.trace.device.shape[plan.works].tolist())
 
 
 def _dispatch_idle(scene: Scene, plan: Plan, follows: list[int]) -> int:

@@ -28,24 +28,26 @@ _LATENCY_NS, _SPACING_NS = 6_000, 1_000
 """What is taken where a trace has nothing to measure them by."""
 
 
-class Op(NamedTuple):
-    """One piece of device work and its lags behind what it waits for. Rows are rows of ``trace.device``."""
+class Tie(NamedTuple):
+    """What the start of few pieces of work depends on beside their launch and the work in front of them."""
 
-    row: int
-    length: int
-    after_launch: int
-    before: int
-    """Work in front of it on its stream, -1 for none."""
-    before_end: int
-    after_before: int
+    lane: int
     own: int
     """Work of the same request in front of it on its stream, -1 for none."""
-    lane: int
     joined: int
     """Work on another stream that it seems to wait for, -1 for none."""
     after_joined: int
     stall: int
     """Delay that nothing explains; it stays, whatever is taken away."""
+
+
+Op = tuple[int, int, int, int, int, int, Tie | None]
+"""One piece of device work and its lags behind what it waits for. Rows are rows of ``trace.device``.
+
+Its row; its length; how long after its launch it starts at the earliest; the row of the work in front of it on its
+stream, -1 for none; the end of that; how long after it this starts at the earliest; and what else it depends on. A
+plain tuple, since a replay unpacks millions, and those with names are unpacked at half the speed.
+"""
 
 
 class Item(NamedTuple):
@@ -69,6 +71,8 @@ class Plan:
 
     request: RequestSpan
     items: tuple[Item, ...]
+    works: Ints
+    """Device work of all items in order."""
     overhang: int
     """How long after the request's end its device work went on."""
     recording: float = 0.0
@@ -90,6 +94,11 @@ class Plan:
     def work(self) -> tuple[tuple[Op, ...], ...]:
         """Device work of each item."""
         return tuple(item.ops for item in self.items)
+
+    @cached_property
+    def items_of_works(self) -> Ints:
+        """Position in ``items`` of each of ``works``."""
+        return np.repeat(np.arange(len(self.items)), [len(ops) for ops in self.work])
 
     @cached_property
     def shares(self) -> Floats:
@@ -161,7 +170,9 @@ def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tup
     calls.sort(key=lambda call: call[0])
     shares = _recording(scene, request, calls)
     works = np.array([row for call in calls for row in call[2]], np.int64)
-    ops = iter(_ops(scene, timing, works, np.array([call[0] for call in calls for _ in call[2]], np.int64)))
+    launched = np.array([call[0] for call in calls for _ in call[2]], np.int64)
+    others = queues_of_others(scene, request, works)
+    ops = iter(_ops(scene, timing, works, launched, list(others)))
     items = tuple(
         Item(
             start,
@@ -178,9 +189,10 @@ def make_plan(scene: Scene, timing: Timing, request: RequestSpan, mine: list[tup
     return Plan(
         request,
         items,
+        works,
         max(0, last - request.end),
         shares[-1],
-        queues_of_others(scene, request, works),
+        others,
     )
 
 
@@ -195,8 +207,8 @@ def _recording(scene: Scene, request: RequestSpan, calls: list[tuple[int, int, l
     return shares
 
 
-def _ops(scene: Scene, timing: Timing, rows: Ints, launched: Ints) -> list[Op]:
-    """Say of each device row, launched at a time, what it waited for."""
+def _ops(scene: Scene, timing: Timing, rows: Ints, launched: Ints, shared: list[int]) -> list[Op]:
+    """Say of each device row, launched at a time, what it waited for; ``shared`` are lanes that others used too."""
     device = scene.trace.device
     start, lane, front = device.start[rows], device.lane[rows], timing.before[rows]
     front_end = np.where(front >= 0, device.end[front], launched)
@@ -208,6 +220,12 @@ def _ops(scene: Scene, timing: Timing, rows: Ints, launched: Ints) -> list[Op]:
     alone = joined < 0
     stalled = alone & (slack > _STALL_NS)
     explained = alone & ~stalled
+    stall = np.where(stalled, slack, 0)
+    ties: list[Tie | None] = [None] * len(rows)
+    tied = np.flatnonzero(~alone | stalled | np.isin(lane, shared))
+    apart = (lane, _own_order(rows, start, lane), joined, after_joined, stall)
+    for at, *tie in zip(tied.tolist(), *(column[tied].tolist() for column in apart), strict=True):
+        ties[at] = Tie(*tie)
     columns = (
         rows,
         device.end[rows] - start,
@@ -215,13 +233,8 @@ def _ops(scene: Scene, timing: Timing, rows: Ints, launched: Ints) -> list[Op]:
         front,
         front_end,
         np.where(explained & (ready < free), gap, spacing),
-        _own_order(rows, start, lane),
-        lane,
-        joined,
-        after_joined,
-        np.where(stalled, slack, 0),
     )
-    return [Op(*op) for op in zip(*(column.tolist() for column in columns), strict=True)]
+    return list(zip(*(column.tolist() for column in columns), ties, strict=True))
 
 
 def _own_order(rows: Ints, start: Ints, lane: Ints) -> Ints:

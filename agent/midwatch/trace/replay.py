@@ -59,31 +59,21 @@ def replay(
         clock += host
         # By far the most often run lines of a summary: unpacked, since attributes and calls cost more than the sums.
         shared = others if others and abs(clock - start) >= 1 else None
-        for (
-            row,
-            length,
-            after_launch,
-            front,
-            front_end,
-            after_front,
-            own_front,
-            lane,
-            joined,
-            after_joined,
-            stall,
-        ) in work:
+        for row, length, after_launch, front, front_end, after_front, tie in work:
             at = clock + after_launch
             if front >= 0:
-                if shared and lane in shared:
+                free = ends.get(front, front_end)
+                if tie is not None and shared and tie.lane in shared:
                     # The work of others stays where it was: launched at another time it stands in line behind it.
-                    free = max(ends.get(own_front, front_end), shared[lane].busy_until(clock))
-                else:
-                    free = ends.get(front, front_end)
+                    free = max(ends.get(tie.own, front_end), shared[tie.lane].busy_until(clock))
                 if at < free + after_front:  # noqa: PLR1730 - max() would cost as much as all the rest
                     at = free + after_front
-            if joined in ends:
-                at = max(at, ends[joined] + after_joined)
-            ends[row] = at + length + stalls * stall
+            if tie is None:
+                ends[row] = at + length
+                continue
+            if tie.joined in ends:
+                at = max(at, ends[tie.joined] + tie.after_joined)
+            ends[row] = at + length + stalls * tie.stall
         if item.wait < 0:
             clock += call
         elif item.wait not in drop:

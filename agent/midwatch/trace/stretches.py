@@ -78,7 +78,10 @@ class _Around:
         return self._name(before), self._name(after)
 
     def _name(self, position: int) -> int:
-        return int(self._names[self._items[position].ops[0].row]) if 0 <= position < len(self._items) else -1
+        if not 0 <= position < len(self._items):
+            return -1
+        row, *_ = self._items[position].ops[0]
+        return int(self._names[row])
 
 
 def _owner(request: RequestSpan, part: Part) -> Part | None:
