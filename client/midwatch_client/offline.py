@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ LARGE_BYTES = 4_000_000
 ENDINGS = (".json", ".json.gz")
 MEMORY_BYTES = 2 << 30
 """What reading one trace may take, unless something else is asked for."""
+_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ def _world(ranks: list[tuple[str, RankFacts]]) -> World | None:
 def _read(
     path: Path, untraced_p50_ms: float | None, memory_bytes: int, which: str = ""
 ) -> tuple[Report, RankFacts | None]:
+    _load_numpy()
     from midwatch.trace import TraceError
     from midwatch.trace.ranks import summarise_rank
     from midwatch_server.diagnosis import Evidence, Report, diagnose
@@ -113,6 +117,20 @@ def _read(
         raise Failure(str(error)) from None
     diagnosis = diagnose(Evidence(summary=summary, workload=summary.workload))
     return Report(diagnosis, summary=summary, file=str(path)), rank
+
+
+def _load_numpy() -> None:
+    """Load numpy without its threads for matrices, of which a trace has none: at first they spin, and take the CPU.
+
+    The environment is left as it was, for the processes that this one starts.
+    """
+    if "numpy" in sys.modules or _THREADS in os.environ:
+        return
+    os.environ[_THREADS] = "1"
+    try:
+        importlib.import_module("numpy")
+    finally:
+        del os.environ[_THREADS]
 
 
 @contextlib.contextmanager

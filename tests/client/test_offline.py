@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -172,3 +173,17 @@ def test_ctrl_c_ends_it_without_a_trace(tmp_path):
         out, err = run.communicate(timeout=30)
     assert (run.returncode, out, err) == (130, "", "")
     assert not page.exists()
+
+
+@pytest.mark.process
+def test_numpy_starts_no_threads_and_the_environment_stays_as_it_was():
+    code = (
+        "import os, pathlib, sys\n"
+        "from midwatch_client.offline import analyse\n"
+        "analyse(pathlib.Path(sys.argv[1]))\n"
+        "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", code, FP32]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "1 None\n"

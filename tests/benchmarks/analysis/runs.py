@@ -32,9 +32,10 @@ class Run:
     caveats: tuple[str, ...] = ()
 
 
-def run(python: Path, script: str, trace: Path, *arguments: str) -> Run:
+def run(python: Path, script: str, trace: Path, *arguments: str, **variables: str) -> Run:
     """Run ``script`` over ``trace``. Raises `RuntimeError` where it fails."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / package) for package in PACKAGES)}
+    packages = os.pathsep.join(str(ROOT / package) for package in PACKAGES)
+    environment = {**os.environ, **variables, "PYTHONPATH": packages}
     # Both sides run as they are installed: pip compiles HolisticTraceAnalysis, and the first run compiles Midwatch.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
@@ -69,8 +70,8 @@ def peak_mb(used: resource.struct_rusage) -> float:
 
 
 def midwatch(trace: Path, memory_bytes: int = 2 << 30) -> Run:
-    """Midwatch, in this environment."""
-    return run(Path(sys.executable), "midwatch_side.py", trace, str(memory_bytes))
+    """Midwatch, in this environment; as in the agent's reader and in `midwatch analyze`, numpy starts no threads."""
+    return run(Path(sys.executable), "midwatch_side.py", trace, str(memory_bytes), OPENBLAS_NUM_THREADS="1")
 
 
 def hta_python(folder: Path) -> Path:
