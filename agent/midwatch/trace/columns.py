@@ -20,7 +20,7 @@ from midwatch.trace.ceiling import (
     WORK_BYTES,
     Interner,
 )
-from midwatch.trace.events import EMPTY, NO_ARGS, Args, Event, Key
+from midwatch.trace.events import NO_ARGS, Args, Event, Key
 from midwatch.trace.intervals import NONE, Ints, Mask, distinct
 
 OPS, ANNOTATIONS, RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, OVERHEAD, PYTHON, SPAN = range(10)
@@ -179,7 +179,6 @@ class Columns:
         lost = (start == LOST) | (length == LOST)
         self.bad_numbers += int(lost.sum())
         length[length == LOST] = 0
-        numbers = self.interned.names
         none = np.full(len(events), -1, np.int64)
         link = ext = size = shape = none
         args = [] if category == PYTHON else [e.args if type(e.args) is Args else NO_ARGS for e in events]
@@ -205,7 +204,7 @@ class Columns:
                 start=start,
                 end=np.where(start == LOST, LOST, start + length),
                 lane=np.array(lane, np.int64),
-                name=np.array([numbers[name] for name in names], np.int64),
+                name=np.array(list(map(self.interned.names.__getitem__, names)), np.int64),
                 link=link,
                 ext=ext,
                 size=size,
@@ -255,8 +254,8 @@ class Columns:
             self._parts[category] = [replace(part, **{column: renumbered[getattr(part, column)]})]
 
     def _shapes(self, first: list[bytes], second: list[msgspec.Raw]) -> Ints:
-        shapes = self.interned.shapes
-        return np.array([shapes[pair] for pair in zip(first, _texts(second), strict=True)], np.int64)
+        pairs = zip(first, _texts(second), strict=True)
+        return np.array(list(map(self.interned.shapes.__getitem__, pairs)), np.int64)
 
     def _threads(self, events: list[Event]) -> list[int]:
         lanes = self.interned.lanes
@@ -295,7 +294,7 @@ class Columns:
 
 
 def _texts(raws: list[msgspec.Raw]) -> list[bytes]:
-    return [b"" if raw is EMPTY else bytes(raw) for raw in raws]
+    return list(map(bytes, raws))
 
 
 def nanoseconds(values: list[Any]) -> Ints:

@@ -106,9 +106,14 @@ class Plan:
         return np.array([*(item.recording for item in self.items), self.recording], np.float64)
 
     @cached_property
+    def waits(self) -> tuple[int, ...]:
+        """Index of the wait that each item is, -1 for a plain launch."""
+        return tuple(item.wait for item in self.items)
+
+    @cached_property
     def launches(self) -> Mask:
         """Items that are plain launches."""
-        return np.array([item.wait < 0 for item in self.items], np.bool_)
+        return np.array(self.waits, np.int64) < 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,9 @@ def replay(
             calls[position - 1] = max(calls[position - 1], graph)
     begun = plan.starts.tolist()
     others = plan.others
-    for item, work, start, host, call in zip(plan.items, plan.work, begun, hosts, calls, strict=False):
+    for item, wait, work, start, host, call in zip(
+        plan.items, plan.waits, plan.work, begun, hosts, calls, strict=False
+    ):
         clock += host
         # By far the most often run lines of a summary: unpacked, since attributes and calls cost more than the sums.
         shared = others if others and abs(clock - start) >= 1 else None
@@ -74,9 +76,9 @@ def replay(
             if tie.joined in ends:
                 at = max(at, ends[tie.joined] + tie.after_joined)
             ends[row] = at + length + stalls * tie.stall
-        if item.wait < 0:
+        if wait < 0:
             clock += call
-        elif item.wait not in drop:
+        elif wait not in drop:
             clock = _waited(item, clock, ends)
     clock += hosts[-1]
     drained = max(ends.values(), default=clock) - plan.overhang

@@ -99,15 +99,9 @@ def threshold(plan: Plan) -> float:
 
 
 def _pauses(plan: Plan) -> list[tuple[int, int]]:
-    found = []
-    at = plan.request.start
-    for item in plan.items:
-        if item.start > at:
-            found.append((at, item.start))
-        at = max(at, item.end)
-    if plan.request.end > at:
-        found.append((at, plan.request.end))
-    return found
+    reached = np.maximum.accumulate(plan.ends)
+    open_ = np.flatnonzero(plan.starts > reached)
+    return list(zip(reached[open_].tolist(), plan.starts[open_].tolist(), strict=True))
 
 
 def _part_at(request: RequestSpan, start: int, end: int) -> Part | None:
