@@ -7,7 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from midwatch.guard import guard
+
+settings.register_profile("same_each_time", derandomize=True, database=None)
+settings.load_profile("same_each_time")
 
 _GRACE_S = 5.0
 _ROOT = Path(__file__).resolve().parents[1]

@@ -5,9 +5,11 @@ It needs time but no database, so it runs in threads of its own before the write
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from midwatch.model.capture import Capture
@@ -30,12 +32,16 @@ from midwatch_server.errors import (
     StoreUnavailableError,
     TooLongError,
 )
-from midwatch_server.figures import checked
+from midwatch_server.figures import Mended, checked
 from midwatch_server.limits import MAX_ID, MAX_NAME, bounded
 from midwatch_server.store import Intake, rows
 from midwatch_server.store.traces import TraceFiles, checked_name
 
 log = logging.getLogger("midwatch.collector")
+
+_RESOURCE = "a resource"
+_MOST_REMARKS = 16
+"""Of one batch, so that what a sender makes up does not grow in the log."""
 
 
 def prepare(batch: ingest_pb2.Batch, traces: TraceFiles, received_unix_ns: int | None = None) -> Intake:
@@ -44,8 +50,9 @@ def prepare(batch: ingest_pb2.Batch, traces: TraceFiles, received_unix_ns: int |
     Raises `BatchRejectedError` for a batch that says not whose it is, `StoreUnavailableError` where the disk is full.
     """
     now_unix_ns = time.time_ns() if received_unix_ns is None else received_unix_ns
-    resource = _checked_resource(batch)
+    resource, mended = _checked_resource(batch)
     sorter = _Sorter(resource, traces, now_unix_ns)
+    sorter.remark(_RESOURCE, mended)
     for record in batch.records:
         sorter.take(record)
     return sorter.intake(batch)
@@ -69,6 +76,9 @@ class _Sorter:
         self._sightings: list[incidents.Sighting] = []
         self._rejected = 0
         self._reason = ""
+        self._remarks: dict[str, int] = {}
+        self._mended = Mended()
+        """Of the record that is being taken."""
         self._handlers: dict[str, Callable[[Any], None]] = {
             "route_stats": self._take_route_stats,
             "gpu_sample": self._take_gpu,
@@ -86,11 +96,15 @@ class _Sorter:
             if kind is None:
                 raise RecordRejectedError("a record is of a kind that this collector does not know")
             message = getattr(record, kind)
+            what = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind.replace('_', ' ')}"
             bounded(message)
-            checked(message, f"a {kind.replace('_', ' ')}")
+            self._mended = checked(message, what, self._now_unix_ns)
             self._handlers[kind](message)
+            self.remark(what, self._mended)
         except (RecordRejectedError, TooLongError, FigureError) as error:
             self._reject(str(error))
+            if kind == "capture":
+                self._give_up(record.capture, str(error))
         except StoreUnavailableError:
             raise
         except Exception as error:
@@ -100,6 +114,26 @@ class _Sorter:
     def _reject(self, reason: str) -> None:
         self._rejected += 1
         self._reason = self._reason or reason
+        self._remark(f"a record was refused: {reason}")
+
+    def _give_up(self, message: Any, reason: str) -> None:
+        """Store in place of a capture that it was refused, and why: somebody may wait for it."""
+        ids = (message.capture_id, message.command_id)
+        with contextlib.suppress(RecordRejectedError):
+            checked_name(message.capture_id, "capture")
+            if max(map(len, ids)) <= MAX_ID:
+                detail = f"the collector refused it: {reason}"
+                capture = Capture(ids[0], message.reason[:MAX_NAME], "failed", detail=detail, command_id=ids[1])
+                self._keep_capture(replace(capture, start_unix_ns=self._now_unix_ns), diagnosis_of(capture))
+
+    def remark(self, what: str, mended: Mended) -> None:
+        """Note for the log what was left out of ``what``."""
+        for caveat in mended.caveats():
+            self._remark(f"of {what}: {caveat.text}")
+
+    def _remark(self, sentence: str) -> None:
+        if sentence in self._remarks or len(self._remarks) < _MOST_REMARKS:
+            self._remarks[sentence] = self._remarks.get(sentence, 0) + 1
 
     def intake(self, batch: ingest_pb2.Batch) -> Intake:
         """Return everything taken."""
@@ -121,6 +155,7 @@ class _Sorter:
             trace_rows=tuple(self._trace_rows),
             captures=tuple(self._captures.values()),
             sightings=tuple(self._sightings),
+            remarks=tuple(self._remarks.items()),
         )
 
     def _take_route_stats(self, message: Any) -> None:
@@ -142,17 +177,26 @@ class _Sorter:
         spike: Spike = from_message(message)
         checked_name(spike.spike_id, "spike")
         evidence = Evidence(spike=spike, baseline=spike.baseline, workload=spike.request.workload)
-        diagnosis = judged(evidence, spike.spike_id)
+        diagnosis = self._with_caveats(judged(evidence, spike.spike_id))
         self._spikes[spike.spike_id] = rows.spike_row(spike, diagnosis, self._resource)
         self._sightings.extend(incidents.of_spike(spike, diagnosis, self._resource))
 
     def _take_capture(self, message: Any) -> None:
         capture: Capture = from_message(message)
         checked_name(capture.capture_id, "capture")
-        diagnosis = diagnosis_of(capture)
+        if capture.summary is not None and not capture.start_unix_ns:  # else what it shows would date from 1970
+            capture = replace(capture, start_unix_ns=self._now_unix_ns)
+        capture = replace(capture, caveats=(*capture.caveats, *self._mended.caveats()))
+        diagnosis = self._with_caveats(diagnosis_of(capture))
+        self._keep_capture(capture, diagnosis)
+        self._sightings.extend(incidents.of_capture(capture, diagnosis, self._resource))
+
+    def _with_caveats(self, diagnosis: Diagnosis) -> Diagnosis:
+        return replace(diagnosis, caveats=(*diagnosis.caveats, *self._mended.caveats()))
+
+    def _keep_capture(self, capture: Capture, diagnosis: Diagnosis) -> None:
         self._capture_rows[capture.capture_id] = rows.capture_row(capture, diagnosis, self._resource)
         self._captures[capture.capture_id] = rows.light_capture(capture)
-        self._sightings.extend(incidents.of_capture(capture, diagnosis, self._resource))
 
     def _take_chunk(self, chunk: Any) -> None:
         complete = self._traces.write(
@@ -190,7 +234,7 @@ def judged(evidence: Evidence, of: str) -> Diagnosis:
     return diagnosis
 
 
-def _checked_resource(batch: ingest_pb2.Batch) -> Resource:
+def _checked_resource(batch: ingest_pb2.Batch) -> tuple[Resource, Mended]:
     if not batch.agent_id or not batch.batch_id:
         raise BatchRejectedError("a batch needs an agent_id and a batch_id")
     if max(len(batch.agent_id), len(batch.batch_id)) > MAX_ID:
@@ -200,8 +244,8 @@ def _checked_resource(batch: ingest_pb2.Batch) -> Resource:
     if not 0 < len(batch.resource.service) <= MAX_NAME:
         raise BatchRejectedError(f"a service has a name of 1 to {MAX_NAME} characters; set MIDWATCH_SERVICE")
     try:
-        checked(batch.resource, "a resource")
+        mended = checked(batch.resource, _RESOURCE)
     except FigureError as error:
         raise BatchRejectedError(str(error)) from error
     resource: Resource = from_message(batch.resource)
-    return resource
+    return resource, mended

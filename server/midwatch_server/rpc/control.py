@@ -9,11 +9,13 @@ from typing import Any
 
 import grpc
 from midwatch.model.resource import Resource
+from midwatch.model.status import AgentStatus
 from midwatch.wire import from_message
 from midwatch_proto.v1 import control_pb2, control_pb2_grpc
 
 from midwatch_server.errors import BadRequestError, FigureError, StoreUnavailableError
-from midwatch_server.figures import checked
+from midwatch_server.figures import Mended, checked
+from midwatch_server.reasons import Reasons
 from midwatch_server.rpc.commands import Commands
 from midwatch_server.rpc.errors import answered, log
 from midwatch_server.rpc.registry import Attached, End, Outgoing, Registry
@@ -33,6 +35,7 @@ class ControlService(control_pb2_grpc.ControlServiceServicer):
         self._store = store
         self._registry = registry
         self._commands = commands
+        self._reasons = Reasons()
 
     async def Attach(  # type: ignore[override]  # noqa: N802  (the contract's name; it writes, rather than yields)
         self, request_iterator: AsyncIterator[control_pb2.AgentMessage], context: Any
@@ -40,9 +43,10 @@ class ControlService(control_pb2_grpc.ControlServiceServicer):
         """Hold the stream until either side ends it."""
         async with answered(context):
             hello = await _hello(request_iterator)
-            resource: Resource = from_message(hello.resource)
-            status = from_message(hello.status) if hello.HasField("status") else None
+            resource, told = _resource(hello.resource)
+            status, fault = _status(hello)
             agent = self._registry.attach(resource, status)
+            self._say(agent, told, fault)
             listener = asyncio.create_task(self._listen(agent, request_iterator))
             try:
                 await self._note(agent)
@@ -64,13 +68,17 @@ class ControlService(control_pb2_grpc.ControlServiceServicer):
                 if kind == "command_update":
                     self._commands.update(message.command_update)
                 elif kind == "heartbeat":
-                    heartbeat = message.heartbeat
-                    _check(heartbeat)
-                    agent.heard(from_message(heartbeat.status) if heartbeat.HasField("status") else None)
+                    status, fault = _status(message.heartbeat)
+                    agent.heard(status)
+                    self._say(agent, fault)
                     await self._note(agent)
                     agent.outbox.put_nowait(Outgoing(_ping()))
         finally:
             agent.outbox.put_nowait(End("left"))
+
+    def _say(self, agent: Attached, *faults: str) -> None:
+        for fault in filter(None, faults):
+            self._reasons.note(f"agent {agent.resource.agent_id}, {agent.name}", fault)
 
     async def _note(self, agent: Attached) -> None:
         """Store that the agent lives. It is attached whether or not that can be stored now."""
@@ -91,16 +99,36 @@ async def _hello(messages: AsyncIterator[control_pb2.AgentMessage]) -> control_p
         raise BadRequestError("An agent says hello before anything else.")
     if not first.hello.resource.agent_id or not first.hello.resource.service:
         raise BadRequestError("A hello needs the agent's id and the name of its service.")
-    _check(first.hello)
     return first.hello
 
 
-def _check(word: control_pb2.AgentHello | control_pb2.Heartbeat) -> None:
-    """Raise `BadRequestError` for figures that cannot be true: a status of the year 2200 would never be replaced."""
+def _resource(message: Any) -> tuple[Resource, str]:
+    """The process, and what was left out of what it said of itself. Raises `BadRequestError` for lists without end."""
     try:
-        checked(word, "a hello" if isinstance(word, control_pb2.AgentHello) else "a heartbeat")
+        left_out = _left_out("a hello", checked(message, "a hello"))
     except FigureError as error:
         raise BadRequestError(f"{error}.") from error
+    resource: Resource = from_message(message)
+    return resource, left_out
+
+
+def _status(word: control_pb2.AgentHello | control_pb2.Heartbeat) -> tuple[AgentStatus | None, str]:
+    """The status, where there is one that can be taken, and what is wrong with it.
+
+    The stream is worth more than a status: orders come down on it, and the next status may be right.
+    """
+    if not word.HasField("status"):
+        return None, ""
+    try:
+        left_out = _left_out("a status", checked(word.status, "a status", time.time_ns()))
+    except FigureError as error:
+        return None, f"a status was refused: {error}"
+    status: AgentStatus = from_message(word.status)
+    return status, left_out
+
+
+def _left_out(what: str, mended: Mended) -> str:
+    return "; ".join(f"of {what}: {caveat.text}" for caveat in mended.caveats())
 
 
 async def _first(messages: AsyncIterator[control_pb2.AgentMessage]) -> control_pb2.AgentMessage | None:

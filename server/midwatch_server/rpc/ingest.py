@@ -11,6 +11,8 @@ from midwatch_proto.v1 import ingest_pb2, ingest_pb2_grpc
 
 from midwatch_server.errors import BatchRejectedError, StoreUnavailableError
 from midwatch_server.intake import prepare
+from midwatch_server.limits import MAX_ID
+from midwatch_server.reasons import Reasons
 from midwatch_server.rpc.errors import answered, log
 from midwatch_server.store import Store, Stored
 
@@ -31,6 +33,7 @@ class IngestService(ingest_pb2_grpc.IngestServiceServicer):
         self._room = asyncio.Semaphore(ALL_BATCHES)
         self._readers: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._reasons = Reasons()
 
     async def Upload(  # type: ignore[override]  # noqa: N802  (the contract's name; it writes, rather than yields)
         self, request_iterator: AsyncIterator[ingest_pb2.UploadRequest], context: Any
@@ -78,8 +81,12 @@ class IngestService(ingest_pb2_grpc.IngestServiceServicer):
         await self._room.acquire()
         try:
             intake = await loop.run_in_executor(self._threads, prepare, batch, self._store.traces)
+            for sentence, count in intake.remarks:
+                self._reasons.note(_sender(batch), sentence, count)
             answer = asyncio.wrap_future(self._store.put(intake))
         except Exception as error:
+            if isinstance(error, BatchRejectedError):
+                self._reasons.note(_sender(batch), f"a batch was refused: {error}")
             answer = loop.create_future()
             answer.set_exception(error)
         except asyncio.CancelledError:
@@ -97,6 +104,11 @@ class IngestService(ingest_pb2_grpc.IngestServiceServicer):
         self._readers.discard(reader)
         if not reader.cancelled():
             reader.exception()
+
+
+def _sender(batch: ingest_pb2.Batch) -> str:
+    resource = batch.resource
+    return f"agent {batch.agent_id[:MAX_ID]} ({resource.service[:MAX_ID]} on {resource.host}, process {resource.pid})"
 
 
 async def _response(batch_id: str, answer: _Answer) -> ingest_pb2.UploadResponse:

@@ -25,6 +25,8 @@ class Intake:
     trace_rows: tuple[Row, ...] = ()
     captures: tuple[Capture, ...] = ()
     sightings: tuple[Sighting, ...] = ()
+    remarks: tuple[tuple[str, int], ...] = ()
+    """What was refused or left out, in sentences for the log, and how often."""
 
 
 @dataclass(frozen=True, slots=True)

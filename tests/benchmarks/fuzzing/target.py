@@ -32,7 +32,9 @@ def judge(path: Path) -> str:
                 raise AssertionError(f"this is not one clear sentence: {said!r}") from error
             return "refused"
         diagnosis = diagnose(Evidence(summary=summary, workload=summary.workload))
-        checked(to_message(summary), "a summary")  # or the collector would refuse what this agent sends
+        mended = checked(to_message(summary), "a summary")  # or the collector would refuse what this agent sends
+    if mended.count:
+        raise AssertionError(f"the collector would leave this out: {mended.first}")
     for caveat in diagnosis.caveats:
         if caveat.code == RULE_FAILED:
             raise AssertionError(caveat.text)
