@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 
 from midwatch import forks
@@ -50,6 +51,8 @@ from midwatch.watch.switching import eager_switching
 from midwatch.watch.watchdog import Watchdog
 
 _STATUS_EVERY = 10
+_CLOCK_SET_NS = 1_000_000_000
+"""By how much the start of the process has moved where the wall clock was set: after a boot, the time comes late."""
 FLUSH_S = 3.0
 """How long the end of the process waits for what was seen last to be sent or put on disk."""
 
@@ -75,7 +78,8 @@ class Backroom:
         self._hooks = hooks
         self._status = status
         self._stack = Stack()
-        self._resource = identify(settings, clock.unix_ns())
+        self._began_ns = clock.perf_ns()
+        self._resource = identify(settings, clock.to_unix(self._began_ns))
         self._reports = 0
         self._requests_before = 0
         stacks, probe = Stacks(), LockProbe()
@@ -181,7 +185,7 @@ class Backroom:
             wake=self._tracker.on_overdue,
             digest=self._intake.digest,
             each_second=(
-                ("clock", lambda _now_ns: self._clock.sync()),
+                ("clock", lambda _now_ns: self._look_at_clocks()),
                 ("hung", lambda _now_ns: self._intake.look_for_hung()),
                 ("roots", self._roots.tick),
                 ("imports", lambda _now_ns: self._hooks.poll()),
@@ -197,8 +201,15 @@ class Backroom:
         self._tell_who()
         self._controller.torch_imported()
 
+    def _look_at_clocks(self) -> None:
+        self._clock.sync()
+        moved_ns = self._clock.to_unix(self._began_ns) - self._resource.start_unix_ns
+        if abs(moved_ns) > _CLOCK_SET_NS:
+            self._tell_who()
+
     def _tell_who(self) -> None:
-        self._resource = with_torch(self._resource, driver=self._nvml.driver, devices=self._nvml.devices)
+        known = replace(self._resource, start_unix_ns=self._clock.to_unix(self._began_ns))
+        self._resource = with_torch(known, driver=self._nvml.driver, devices=self._nvml.devices)
         self._link.update(self._resource)
 
     def _choose_engine(self, setting: str, given_up: Mapping[str, str]) -> tuple[Engine | None, list[Part]]:

@@ -79,7 +79,7 @@ class Intake:
         self._recorder = Recorder(clock, redact=settings.redact)
         self._lock = threading.Lock()
         self._books: dict[str, RouteBook] = {}
-        self._interval_unix_ns = clock.unix_ns()
+        self._interval_ns = clock.perf_ns()
         self._hung: set[int] = set()
         self.requests = 0
         self.spikes = 0
@@ -117,10 +117,10 @@ class Intake:
     def take_stats(self) -> list[RouteStats]:
         """Return what each route did since the last call."""
         with self._lock:
-            start_unix_ns, self._interval_unix_ns = self._interval_unix_ns, self._clock.unix_ns()
-            taken = [
-                book.interval.take(name, start_unix_ns, self._interval_unix_ns) for name, book in self._books.items()
-            ]
+            start_ns, self._interval_ns = self._interval_ns, self._clock.perf_ns()
+            # Both by the clock as it is now: where it was set meanwhile, an interval would begin in another year.
+            start_unix_ns, end_unix_ns = self._clock.to_unix(start_ns), self._clock.to_unix(self._interval_ns)
+            taken = [book.interval.take(name, start_unix_ns, end_unix_ns) for name, book in self._books.items()]
         return [stats for stats in taken if stats is not None]
 
     def baseline(self, route: str) -> Baseline:

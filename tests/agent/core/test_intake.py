@@ -45,6 +45,18 @@ def test_statistics_of_each_route(agent):
     assert (again.requests, again.start_unix_ns) == (1, rank.end_unix_ns)
 
 
+def test_an_interval_in_which_the_clock_was_set_has_its_length(agent):
+    agent.clock._offset_ns -= 50 * 365 * 86_400 * 10**9  # as after a boot, before the time comes by network
+    agent.intake.take_stats()
+    agent.serve()
+    agent.intake.digest()
+    agent.clock._offset_ns += 50 * 365 * 86_400 * 10**9
+    agent.clock.advance(1.0)
+    (stats,) = agent.intake.take_stats()
+    assert stats.end_unix_ns == agent.clock.unix_ns()
+    assert 10**9 <= stats.end_unix_ns - stats.start_unix_ns < 2 * 10**9
+
+
 def test_a_route_learns_its_deadline(warm):
     assert warm.tracker.route("rank").limit_ns == pytest.approx(15_000_000, rel=0.02)
     assert warm.intake.warmed_up()
