@@ -99,13 +99,15 @@ class Looks:
         for look in looks:
             give_way()
             at_ns, since_ns = min(look.at_ns, end_ns), max(look.before_ns, start_ns)
+            if at_ns <= since_ns:  # all that it stands for came after the end
+                continue
             timely = look.at_ns <= until_ns
             if look.ident == own:
                 if timely:
                     near.append(_Seen(look, "request", at_ns - since_ns, look.late_ns))
             elif timely and look.unit and (request.is_async or look.at_ns in waiting):
                 near.append(_Seen(look, "unit", at_ns - since_ns, look.late_ns))
-            elif look.at_ns - look.late_ns < end_ns and at_ns > since_ns:
+            elif look.at_ns - look.late_ns < end_ns:
                 beside.append(_Seen(look, "other", at_ns - since_ns, look.late_ns))
         idents = frozenset({own} | {seen.look.ident for seen in near})
         chosen = _condense(near, _MAX_SAMPLES) + _condense(beside, _MAX_OTHERS)

@@ -183,6 +183,19 @@ def test_a_look_that_came_too_late_for_the_request_still_shows_the_other_threads
     assert scene.dog.evidence(later, scene.clock.now_ns + MS).samples == ()
 
 
+@pytest.mark.parametrize("ended_ms", [98, 100, 101])
+def test_a_look_that_stands_for_time_after_the_end_alone_is_no_sample(scene, ended_ms):
+    """A request may have ended before looks that still found it in flight."""
+    request = scene.begin(limit_ms=100)
+    scene.turn()
+    for pause_ms in (50, 50, 2, 2):
+        scene.turn(pause_ms)
+    samples = scene.dog.evidence(request, request.start_ns + ended_ms * MS).samples
+    own = [s.weight_ns for s in samples if s.role == "request"]
+    assert own == {98: [98 * MS], 100: [100 * MS], 101: [100 * MS, 1 * MS]}[ended_ms]
+    assert all(s.weight_ns > 0 for s in samples)
+
+
 def test_looks_get_rarer_the_longer_a_request_is_overdue(scene):
     scene.begin(limit_ms=100)
     looks, pause = 0, scene.turn(100)
