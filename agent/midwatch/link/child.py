@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import threading
@@ -110,7 +111,7 @@ def _exiting(error: RuntimeError) -> bool:
 def _see_off(process: subprocess.Popen[bytes]) -> None:
     """Reap a companion that ends by itself, and make one that does not. What one holds that is killed is lost."""
     with guard.at("link.see_off"):
-        how = "by somebody else"
+        how = ""
         try:
             process.wait(_LONGEST_END_S)
         except subprocess.TimeoutExpired:
@@ -119,4 +120,13 @@ def _see_off(process: subprocess.Popen[bytes]) -> None:
             how = f"since it did not end within {_LONGEST_END_S:.0f} s"
         if process.returncode < 0:
             drops.drop("companion_killed")
-            logger.warning("midwatch: the companion was killed, %s, with what it had not handed over yet", how)
+            how = how or _signalled(-process.returncode)
+            logger.warning("midwatch: the companion was killed %s, before it had handed over all that it held", how)
+
+
+def _signalled(number: int) -> str:
+    if number == signal.SIGALRM:  # of its own alarm, which it sets when it is told to end
+        return "by its own limit, since it did not end in time"
+    with contextlib.suppress(ValueError):
+        return f"by somebody else ({signal.Signals(number).name})"
+    return f"by somebody else (signal {number})"

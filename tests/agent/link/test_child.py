@@ -1,12 +1,15 @@
 """A companion that goes on alone, where there is no thread to see it off."""
 
+import logging
+import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 from midwatch.clock import SystemClock
-from midwatch.link.child import Child
+from midwatch.link.child import Child, _see_off
 
 pytestmark = pytest.mark.process
 
@@ -55,3 +58,17 @@ def test_at_exit_nothing_is_complained_of(child, no_thread, monkeypatch, words):
     process.returncode = None  # now that nobody complained: end it
     process.stdin.close()
     process.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [
+        (signal.SIGALRM, "by its own limit, since it did not end in time"),
+        (signal.SIGKILL, "by somebody else (SIGKILL)"),
+    ],
+)
+def test_who_ended_it_is_told_apart(number, how, caplog):
+    caplog.set_level(logging.WARNING)
+    code = f"import os; os.kill(os.getpid(), {int(number)})"
+    _see_off(subprocess.Popen([sys.executable, "-c", code]))
+    assert f"the companion was killed {how}, before it had handed over all that it held" in caplog.text
