@@ -91,3 +91,10 @@ def test_a_package_that_is_there_and_cannot_be_imported_has_failed(monkeypatch: 
     assert "does not import (import of grpc halted" in parts["grpcio"].detail
     assert parts["grpcio"].detail.endswith("the companion cannot send; pip install --force-reinstall grpcio")
     assert parts["numpy"].state == "on"
+
+
+def test_why_the_collector_refuses_is_said_beside_how_often():
+    why = "the collector refused records, the last because of this: a host sample has an impossible interval_ns, -1"
+    parts = (Part("spool", "on"), Part("upload", "on", why))
+    said = complaints(AgentStatus(0, parts=parts, drops=(("rejected", 2),)))
+    assert said == [f"upload: {why}", "2 records refused by the collector, which has the reason in its log"]

@@ -47,6 +47,8 @@ class Uploader:
     ) -> None:
         self.failures = 0
         """Streams that failed since the start."""
+        self.refusal = ""
+        """Why the collector refused something last, in its words; "" where it has refused nothing."""
         self._spool = spool
         self._connection = connection
         self._drop = drop
@@ -161,9 +163,9 @@ class Uploader:
         if entry is None:
             return
         if response.state == ingest_pb2.BATCH_STATE_REJECTED:
-            self._drop("rejected", entry.records)
+            self._refused(entry.records, response.reason)
         elif response.rejected_records:
-            self._drop("rejected", int(response.rejected_records))
+            self._refused(int(response.rejected_records), response.reason)
         with self._spool.changed:
             self._in_flight -= 1
             self._careful = False
@@ -171,6 +173,10 @@ class Uploader:
             self._spool.changed.notify_all()
         self._retry.reset()
         self._report("")
+
+    def _refused(self, records: int, reason: str) -> None:
+        self._drop("rejected", records)
+        self.refusal = reason or "it does not say why"
 
     def _settle(self, error: Any) -> None:
         """Queue again what was not answered; a batch that is alone at fault is given up or goes to the end."""
@@ -184,7 +190,7 @@ class Uploader:
                 self._drop("too_large", out[0].records)
             elif code == grpc.StatusCode.INVALID_ARGUMENT:
                 self._spool.done(last)
-                self._drop("rejected", out[0].records)
+                self._refused(out[0].records, error.details() or "")
         self._careful = code in _SUSPECT
         self._spool.give_back(last=last)
 

@@ -71,7 +71,7 @@ class Upstream:
         self._attached = False
         self._control_trouble = ""
         self._upload_trouble = ""
-        self._said: tuple[bool, str, int] | None = None
+        self._said: tuple[bool, str, int, str] | None = None
         self._said_s = 0.0
         self._failed_at_flush = (-1, -1)
         self._progress = Progress(Path(settings.trace_dir), self._tell_loss)
@@ -198,8 +198,14 @@ class Upstream:
         drops = dict(self._status.drops)
         for reason, count in self._drops.counts():
             drops[reason] = drops.get(reason, 0) + count
-        part = Part("spool", "unavailable" if self._spool.problem else "on", self._spool.problem)
-        return replace(self._status, drops=tuple(sorted(drops.items())), parts=(*self._status.parts, part))
+        spool = Part("spool", "unavailable" if self._spool.problem else "on", self._spool.problem)
+        parts = (*self._status.parts, spool, Part("upload", "on", self._refusal()))
+        return replace(self._status, drops=tuple(sorted(drops.items())), parts=parts)
+
+    def _refusal(self) -> str:
+        """Say what the collector refused last; "" where it has refused nothing."""
+        reason = self._uploader.refusal
+        return reason and f"the collector refused records, the last because of this: {reason}"
 
     def _hello(self) -> Any:
         return control_pb2.AgentHello(
@@ -228,13 +234,16 @@ class Upstream:
         trouble = self._control_trouble or (self._upload_trouble if waiting else "")
         if not connected and not trouble:
             return
-        news = (connected, trouble, waiting if trouble else 0)
+        refusal = self._refusal()
+        news = (connected, trouble, waiting if trouble else 0, refusal)
         same = self._said is not None and news[:2] == self._said[:2]
         if news == self._said or (same and now_s - self._said_s < _NEWS_S):
             return
         detail = trouble or f"connected to the collector at {self._connection.address}"
         if trouble and waiting:
             detail += f"; {waiting} batch{' waits' if waiting == 1 else 'es wait'} {self._place()}"
+        if refusal:
+            detail += f"; {refusal}"
         if not self._to_agent({"t": "link", "connected": connected, "detail": detail}):
             self._said, self._said_s = news, now_s
 

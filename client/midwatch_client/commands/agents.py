@@ -21,6 +21,8 @@ COLUMNS = ("service", "host", "pid", "state", "requests", "spikes", "windows", "
 _LEAST = ("host", "torch")
 """What is left out of a narrow table; `--json` has it."""
 _NARROW = 96
+_NEWS = ("windows", "upload")
+"""Parts that have something to say while they work: what became of windows, and why the collector refused records."""
 
 
 def agents(
@@ -96,7 +98,7 @@ def complaints(status: AgentStatus) -> list[str]:
 
     said = list(filter(None, [status.detail]))
     for part in status.parts:
-        off = part.state in ("failed", "unavailable") or (part.name == "windows" and part.detail)
+        off = part.state in ("failed", "unavailable") or (part.name in _NEWS and part.detail)
         if off and not (part.detail and any(part.detail in line for line in said)):
             said.append(f"{part.name}: {part.detail or part.state}")
     return [*said, *(loss(reason, count) for reason, count in status.drops)]

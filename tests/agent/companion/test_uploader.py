@@ -104,17 +104,23 @@ def test_a_batch_that_was_not_answered_is_sent_again_under_its_id(upload, batche
 def test_a_rejected_batch_is_counted_and_not_sent_again(upload, batcher, spool, collector, drops, wait_until):
     def judge(batch, context):
         if batch.records[0].host_sample.unix_ns == 1:
-            return ingest_pb2.UploadResponse(batch_id=batch.batch_id, state=ingest_pb2.BATCH_STATE_REJECTED)
+            return ingest_pb2.UploadResponse(
+                batch_id=batch.batch_id, state=ingest_pb2.BATCH_STATE_REJECTED, reason="no service"
+            )
         collector._commit(batch)
         return ingest_pb2.UploadResponse(
-            batch_id=batch.batch_id, state=ingest_pb2.BATCH_STATE_ACCEPTED, rejected_records=1
+            batch_id=batch.batch_id,
+            state=ingest_pb2.BATCH_STATE_ACCEPTED,
+            rejected_records=1,
+            reason="an impossible figure",
         )
 
     collector.judge = judge
     batcher.put(Kind.SAMPLES, [record(1), record(2)])
+    uploader = upload(collector.address)
+    wait_until(lambda: uploader.refusal == "no service")
     batcher.put(Kind.SAMPLES, [record(3), record(4)])
-    upload(collector.address)
-    wait_until(lambda: spool.waiting == 0)
+    wait_until(lambda: uploader.refusal == "an impossible figure" and spool.waiting == 0)
     assert dict(drops.counts()) == {"rejected": 3}
     assert len(collector.seen) == 2
 
@@ -234,8 +240,9 @@ def test_a_batch_that_is_refused_for_good_is_given_up(upload, batcher, spool, co
     collector.judge = judge
     for number in range(4):
         batcher.put(Kind.SAMPLES, [record(number)])
-    upload(collector.address)
+    uploader = upload(collector.address)
     wait_until(lambda: spool.waiting == 0)
+    assert uploader.refusal == "batch_id has at most 128 characters"
     assert sorted(sample.unix_ns for sample in collector.records("host_sample")) == [0, 2, 3]
     assert dict(drops.counts()) == {"rejected": 1}
 
