@@ -994,7 +994,7 @@ class Lane(google.protobuf.message.Message):
     name: builtins.str
     """Its name."""
     kind: builtins.str
-    """request, host, wait, device or copy."""
+    """request, host, wait, device, copy, python, blocked or gc."""
     @property
     def cells(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
         """Busy share of each cell, 0 to 100."""
