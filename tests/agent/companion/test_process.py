@@ -1,21 +1,24 @@
 import gzip
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from midwatch.drops import Drops
+from midwatch.link import Link
 from midwatch.model.capture import Capture
 from midwatch.model.plain import to_plain
 from midwatch.model.requests import RequestRecord
 from midwatch.model.resource import Resource
 from midwatch.model.spike import Baseline, Spike
 from midwatch.model.status import AgentStatus
-from midwatch_proto.v1 import capture_pb2, control_pb2
+from midwatch_proto.v1 import capture_pb2, control_pb2, ingest_pb2
 
 pytestmark = pytest.mark.process
 
@@ -41,10 +44,8 @@ def test_a_killed_service_loses_nothing_and_leaves_nothing(how, collector, colle
     with subprocess.Popen(command, stdout=subprocess.PIPE) as service:
         told = json.loads(service.stdout.readline())
         service.kill()
-    killed_s = time.monotonic()
     try:
-        wait_until(lambda: not alive(told["companion"]), seconds=5.0)
-        assert time.monotonic() - killed_s < 5.0
+        wait_until(lambda: not alive(told["companion"]))
         assert not how or alive(told["child"])
         assert numbers(collected) == list(range(50))
         assert not Path(told["trace_dir"]).exists()
@@ -117,8 +118,38 @@ def test_a_frame_that_the_companion_cannot_read_is_counted(make_link, collector,
     assert dict(link._count.counts()) == {"companion_lost": 1}
 
 
+@pytest.fixture
+def waits(monkeypatch):
+    """The seconds that `Link.stop` means to wait, for the companion's word and its end: other than those that it takes,
+    they do not grow with what else runs on this machine."""
+    asked, doing = [], threading.local()
+    stop, poll, wait = Link.stop, Link._wait, subprocess.Popen.wait
+
+    def stopping(link, timeout_s=3.0):
+        doing.stop = True
+        try:
+            stop(link, timeout_s)
+        finally:
+            doing.stop = False
+
+    def polled(link, seconds, what):
+        if what == select.POLLIN:  # to write is waited for only where the socket is full
+            asked.append(seconds)
+        poll(link, seconds, what)
+
+    def waited(process, timeout=None):
+        if getattr(doing, "stop", False):
+            asked.append(float("inf") if timeout is None else timeout)
+        return wait(process, timeout)
+
+    monkeypatch.setattr(Link, "stop", stopping)
+    monkeypatch.setattr(Link, "_wait", polled)
+    monkeypatch.setattr(subprocess.Popen, "wait", waited)
+    return asked
+
+
 def test_a_companion_without_processor_time_loses_nothing_at_the_end(
-    make_link, collector, collected, sample, tmp_path, wait_until
+    make_link, collector, collected, sample, tmp_path, wait_until, waits
 ):
     link = make_link(collector.address)
     assert link.flush(10.0)
@@ -133,9 +164,10 @@ def test_a_companion_without_processor_time_loses_nothing_at_the_end(
     assert link.send({"t": "capture", "capture": capture, "trace_path": str(trace), "tracks_path": ""})
     assert link.send({**sample(20), "text": "x" * 100_000})
     folder = Path(link.trace_dir)
-    began_s = time.monotonic()
+    waits.clear()
     link.stop(0.2)
-    assert time.monotonic() - began_s < 2.0
+    assert sum(waits) < 0.5
+    assert process.poll() is None
     assert folder.exists()
     os.kill(process.pid, signal.SIGCONT)
     wait_until(lambda: process.returncode == 0)
@@ -149,7 +181,7 @@ def test_a_companion_without_processor_time_loses_nothing_at_the_end(
 
 @pytest.mark.parametrize("hangs", ["companion", "collector"])
 def test_the_end_takes_no_longer_where_something_hangs(
-    hangs, make_link, run_collector, collected, sample, wait_until, monkeypatch
+    hangs, make_link, run_collector, collected, sample, wait_until, monkeypatch, waits
 ):
     counted = Drops()
     monkeypatch.setattr("midwatch.link.child.drops", counted)
@@ -160,9 +192,9 @@ def test_the_end_takes_no_longer_where_something_hangs(
     process = link._child._process
     os.kill(process.pid if hangs == "companion" else collector.pid, signal.SIGSTOP)
     assert link.send(sample(2))
-    began_s = time.monotonic()
+    waits.clear()
     link.stop(3.0)
-    assert time.monotonic() - began_s < 3.5
+    assert sum(waits) < 3.5
     if hangs == "companion":
         process.kill()
         wait_until(lambda: counted.counts() == (("companion_killed", 1),))
@@ -239,7 +271,7 @@ def spike(number):
 
 
 def test_without_a_collector_all_waits_on_disk_until_there_is_one(
-    make_link, run_collector, collected, sample, tmp_path, wait_until
+    make_link, run_collector, collected, sample, tmp_path, wait_until, waits
 ):
     link = make_link(run_collector.address, agent_id="early")
     link.send(sample(1))
@@ -247,9 +279,9 @@ def test_without_a_collector_all_waits_on_disk_until_there_is_one(
     detail = f"no collector at {run_collector.address}: connection refused"
     wait_until(lambda: not link.receive() and link.status().detail.startswith(detail))
     assert link.status().state == "unavailable"
-    started_s = time.monotonic()
+    waits.clear()
     link.stop(3.0)
-    assert time.monotonic() - started_s < 3.0
+    assert sum(waits) < 3.5
     assert [path.suffix for path in (tmp_path / "state" / "spool" / "early").glob("*.pb")] == [".pb"]
     run_collector()
     later = make_link(run_collector.address, agent_id="later")
@@ -276,7 +308,28 @@ def test_an_order_reaches_the_agent_and_its_answer_the_collector(make_link, coll
     assert capture.detail == "a user's profiler runs"
     (status,) = collector.records("agent_status")
     assert status.requests == 3
-    assert [part.name for part in status.parts] == ["spool"]
+    assert [(part.name, part.state, part.detail) for part in status.parts] == [
+        ("spool", "on", ""),
+        ("upload", "on", ""),
+    ]
+
+
+def test_why_the_collector_refuses_is_said_on_both_sides(make_link, collector, sample, wait_until):
+    def judge(batch, _context):
+        collector._commit(batch)
+        state, reason = ingest_pb2.BATCH_STATE_ACCEPTED, "a host sample has an impossible interval_ns, -1"
+        return ingest_pb2.UploadResponse(batch_id=batch.batch_id, state=state, rejected_records=1, reason=reason)
+
+    collector.judge = judge
+    link = make_link(collector.address)
+    link.send(sample(1))
+    said = "the collector refused records, the last because of this: a host sample has an impossible interval_ns, -1"
+    wait_until(lambda: not link.receive() and link.status().detail.endswith(f"; {said}"))
+    assert link.status().state == "on"
+    link.send({"t": "status", "status": to_plain(AgentStatus(unix_ns=1, state="on"))})
+    wait_until(lambda: collector.said[-1].WhichOneof("message") == "heartbeat")
+    parts = {part.name: part for part in collector.said[-1].heartbeat.status.parts}
+    assert (parts["upload"].state, parts["upload"].detail) == ("on", said)
 
 
 def test_the_collector_hears_of_a_window_that_opens(make_link, collector, wait_until):
