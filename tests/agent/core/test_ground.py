@@ -8,10 +8,15 @@ import pytest
 from midwatch import agent as agent_module
 from midwatch import backroom
 from midwatch.clock import SystemClock
-from midwatch.config import load
+from midwatch.config import Settings, load
 from midwatch.drops import Drops
 from midwatch.guard import Guard
+from midwatch.integrations.imports import ImportHooks
 from midwatch.lifecycle import Stack, Worker
+from midwatch.model.status import AgentStatus
+from midwatch.requests.roots import Roots
+from midwatch.requests.tracker import Tracker
+from midwatch.requests.units import Units
 from midwatch.testing import FakeClock
 
 
@@ -174,6 +179,27 @@ class TestClocks:
         clock = SystemClock()
         assert abs(clock.to_unix(clock.perf_ns()) - time.time_ns()) < 50_000_000
         assert not clock.wait(threading.Event(), 0.0)
+
+    def test_a_process_that_started_before_the_clock_was_set_corrects_its_start(self):
+        clock, year_ns = FakeClock(), 365 * 86_400 * 10**9
+        now_ns = clock.unix_ns()
+        clock._offset_ns -= 50 * year_ns
+        tracker = Tracker(clock)
+        units = Units(clock, tracker)
+        roots, hooks = Roots(clock, units), ImportHooks()
+        room = backroom.Backroom(
+            Settings(), clock, tracker=tracker, units=units, roots=roots, hooks=hooks, status=lambda: AgentStatus(0)
+        )
+        assert room._resource.start_unix_ns == now_ns - 50 * year_ns
+        clock.advance(60.0)
+        clock._offset_ns += 50 * year_ns
+        room._look_at_clocks()
+        assert room._resource.start_unix_ns == now_ns
+        assert room._link._resource == room._resource, "later companions and the collector hear of it"
+        clock._offset_ns += 1000  # nobody needs to hear of every correction
+        kept = room._resource
+        room._look_at_clocks()
+        assert room._resource is kept
 
     def test_a_fake_clock_moves_only_by_hand(self):
         clock = FakeClock()

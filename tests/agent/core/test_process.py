@@ -367,28 +367,6 @@ def test_stopping_waits_no_longer_than_it_says_where_the_companion_hangs(run):
     assert left
 
 
-def test_a_process_that_started_before_its_clock_was_set_corrects_its_start(run):
-    before, after, told, again = run("""
-        real, behind = time.time_ns, [50 * 365 * 86_400 * 10**9]
-        time.time_ns = lambda: real() - behind[0]
-        import midwatch
-        midwatch.start(service="ranker")
-        from midwatch import api
-        until(lambda: api._agent._backroom is not None and midwatch.status().detail != "the agent is starting")
-        room = api._agent._backroom
-        before = real() - room._resource.start_unix_ns
-        behind[0] = 0
-        until(lambda: real() - room._resource.start_unix_ns < 10**12)
-        after, told = real() - room._resource.start_unix_ns, room._link._resource == room._resource
-        kept = room._resource
-        room._look_at_clocks()
-        print(json.dumps([before, after, told, room._resource is kept]))
-    """)
-    assert before > 10**18 > 10**12 > after > 0
-    assert told
-    assert again
-
-
 def test_the_end_of_the_process_is_quick_and_leaves_no_companion(run, tmp_path):
     begin = time.monotonic()
     run("""
