@@ -217,7 +217,7 @@ class Agent:
 
 def _left_behind(part: Part) -> Part:
     """Return what a part of the parent's is in a forked child, where none of them runs."""
-    if part.state == "unavailable" or "forked" in part.detail:
+    if (part.state == "unavailable" and part.name != "companion") or "forked" in part.detail:
         return part
     return replace(part, state="off", detail=LEFT_BEHIND)
 

@@ -41,6 +41,11 @@ class Child:
         process = self._process
         return process.pid if process is not None and process.poll() is None else 0
 
+    @property
+    def starting(self) -> bool:
+        """Whether the first one is on its way."""
+        return self._process is None and not self.detail
+
     def start(self) -> bool:
         """Start it; return False where that failed, which counts as a death."""
         with self._lock:

@@ -224,6 +224,8 @@ class Link:
             return Part("companion", "off", "this process was forked from the one that is watched")
         if self._off:
             return Part("companion", "off" if self._off in ("not started", "stopped") else "unavailable", self._off)
+        if self._child.starting:
+            return Part("companion", "off", "the companion is being started")
         if not self._child.pid:
             return Part("companion", "failed", self._child.detail or "the companion died; a new one follows")
         return Part("companion", "on" if self._connected else "unavailable", self._detail)

@@ -210,7 +210,8 @@ def test_a_service_that_forks_after_the_import(run):
     found = run("""
         import midwatch.auto
         import midwatch
-        until(lambda: midwatch.status().detail != "the agent is starting")
+        states = lambda: {part.name: part.state for part in midwatch.status().parts}
+        until(lambda: states().get("gc") == "on" and states()["companion"] == "unavailable")
         with midwatch.request("before"):
             pass
         reader, writer = os.pipe()

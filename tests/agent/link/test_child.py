@@ -72,3 +72,29 @@ def test_who_ended_it_is_told_apart(number, how, caplog):
     code = f"import os; os.kill(os.getpid(), {int(number)})"
     _see_off(subprocess.Popen([sys.executable, "-c", code]))
     assert f"the companion was killed {how}, before it had handed over all that it held" in caplog.text
+
+
+def test_one_that_is_on_its_way_is_told_from_one_that_died(wait_until):
+    asked, release = threading.Event(), threading.Event()
+
+    def spawn():
+        asked.set()
+        release.wait(20)
+        return subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+
+    child = Child(SystemClock(), spawn)
+    starter = threading.Thread(target=child.start)
+    starter.start()
+    assert asked.wait(20)
+    assert (child.starting, child.pid) == (True, 0)
+    release.set()
+    starter.join(20)
+    process = child._process
+    process.kill()
+    wait_until(lambda: not child.pid)
+    assert not child.starting
+    child.tick()
+    assert not child.starting
+    assert "ended with code -9" in child.detail
+    process.stdin.close()
+    child.end(1.0)
