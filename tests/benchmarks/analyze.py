@@ -9,8 +9,8 @@ Each run is a process of its own; HolisticTraceAnalysis has an environment of it
 where it is missing. In each round it takes its turn with two runs of Midwatch, so that whatever else the machine does
 meets all of them; the two runs of Midwatch show what a ratio is worth. "work" is loading and analysing, "process" is
 all of it, with the interpreter's start and the imports; "cpu" is the CPU time of either, which other work on the
-machine changes less. HolisticTraceAnalysis loads the trace and makes its idle,
-kernel, launch and queue analyses; Midwatch finds all its facts. Ends with 1 where a target is missed.
+machine changes less. HolisticTraceAnalysis loads the trace and makes its idle, kernel, launch and queue analyses;
+Midwatch finds all its facts. Ends with 1 where a target is missed.
 """
 
 from __future__ import annotations
