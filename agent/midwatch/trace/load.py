@@ -31,6 +31,7 @@ from midwatch.trace.columns import (
 from midwatch.trace.errors import TraceError
 from midwatch.trace.events import UNREADABLE, Head, Key
 from midwatch.trace.intervals import Ints
+from midwatch.trace.sane import sane
 from midwatch.trace.source import Progress, Source
 from midwatch.trace.split import Reader
 
@@ -216,7 +217,12 @@ def _tracks(head: Head, most_bytes: int, caveats: list[Caveat]) -> Tracks | None
     from midwatch.model.tracks import Tracks  # only now: few traces have tracks, and their types take time to be made
 
     try:
-        return msgspec.json.decode(raw, type=Tracks)
+        tracks, left_out = sane(msgspec.json.decode(raw, type=Tracks))
     except UNREADABLE as exc:
         caveats.append(Caveat("tracks_unreadable", f"The agent's own tracks in the file could not be read: {exc}."))
         return None
+    if left_out:
+        are = "is" if left_out == 1 else "are"
+        text = f"Of the agent's own records {left_out} with impossible times {are} left out."
+        caveats.append(Caveat("bad_tracks", text, left_out))
+    return tracks
