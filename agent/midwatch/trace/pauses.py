@@ -22,8 +22,6 @@ _COLLECT_NS = 200_000
 
 _MOST = 20
 """Groups that are told: each is replayed."""
-_MOST_OBJECTS = 1 << 40
-"""That one collection frees: more than any memory holds is no count, and a few of those no number of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def find_pauses(scene: Scene) -> list[Pause]:
                     start,
                     start + pause.duration_ns,
                     pause.generation,
-                    pause.collected if 0 <= pause.collected <= _MOST_OBJECTS else 0,
+                    pause.collected,
                     pause.explicit,
                     pause.thread_id,
                     site,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import sys
 from pathlib import Path
@@ -41,6 +42,41 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_one_sentence(texts, tmp_
         path.write_bytes(content)
         ends.add(target.judge(path))
     assert ends == {"read", "refused"}
+
+
+def numbers(value, at=()):
+    """Where numbers stand in a document; of a list in the last two of its items."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from numbers(inner, (*at, key))
+    elif isinstance(value, list):
+        for number in range(max(0, len(value) - 2), len(value)):
+            yield from numbers(value[number], (*at, number))
+    elif type(value) in (int, float):
+        yield at
+
+
+def test_no_number_in_the_agents_own_tracks_becomes_a_figure_that_cannot_be(tmp_path):
+    document = json.loads(igzip.decompress((DATA / "pairs" / "gc_each.json.gz").read_bytes()))
+    tracks = document["midwatch"]
+    first = tracks["requests"][0]
+    moment = {"unix_ns": first["start_unix_ns"] + 1000, "duration_ns": 500_000, "thread_id": first["thread_id"]}
+    tracks["locks"] = [{**moment, "waiter": tracks["frames"][:1], "holder": tracks["frames"][:1], "lock": "Lock X"}]
+    tracks["compiles"] = [{"start_unix_ns": moment["unix_ns"], "duration_ns": 500_000, "trigger": "dynamo"}]
+    path = tmp_path / "t.json"
+    places = list(numbers(tracks))
+    assert len({tuple(part for part in place if isinstance(part, str)) for place in places}) > 40
+    for *parents, name in places:
+        holder = tracks
+        for part in parents:
+            holder = holder[part]
+        usual = holder[name]
+        for figure in (-1, 2**63 - 1):
+            holder[name] = figure
+            path.write_text(json.dumps(document))
+            assert target.judge(path) == "read", (parents, name, figure)
+        holder[name] = usual
+    assert "tracks_unreadable" not in {caveat.code for caveat in summarise(path).window.caveats}
 
 
 def test_the_corpus_holds_the_agents_own_tracks_and_each_is_read_as_it_is(texts, tmp_path):
