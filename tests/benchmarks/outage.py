@@ -35,6 +35,8 @@ STRETCHES = {
 }
 """What is timed, in seconds since the first request."""
 _LOOK_S = 0.01
+_DELIVERED_S = 30.0
+"""Until what waited on disk has arrived: a companion asks for a collector that was away every ten seconds or so."""
 
 
 def serve(
@@ -106,6 +108,12 @@ class Collector:
         self.waited |= self.spooled()
         self.start()
 
+    def delivered(self) -> None:
+        """Wait until nothing waits on disk any more: another service's companion takes what an ended one left."""
+        until = time.monotonic() + _DELIVERED_S
+        while self.waited & self.spooled() and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+
     def spooled(self) -> set[str]:
         """The batches that wait on disk: each is one file, which goes when the batch is acknowledged."""
         return {path.name.split(".")[3] for path in self._spool.glob("*/*.pb")}
@@ -160,6 +168,7 @@ def main() -> int:
                 requests = serve(expected, folder, given.device, collector.address, collector.outage)
                 rows.append(timed("collector killed", requests))
             rows.append(timed("no agent", serve(expected, folder, given.device, "", lambda: None)))
+            serve(expected, folder, given.device, collector.address, collector.delivered)
         finally:
             collector.end()
         print(f"{expected.name} on {given.device}, {os.cpu_count()} cores; milliseconds")
