@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ def collector(
     Raw traces are kept in a folder beside the database. Ctrl-C or SIGTERM ends it.
     """
     need_collector()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what fails is said in a sentence, not by gRPC's C code before it
     from midwatch_server.app import run_collector
     from midwatch_server.errors import StartError
     from midwatch_server.settings import CollectorSettings
