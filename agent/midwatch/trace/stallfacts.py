@@ -26,7 +26,7 @@ Recover = Callable[[dict[int, list[Cut]]], float]
 
 def loader_facts(scene: Scene, recover: Recover) -> LoaderFacts | None:
     """What the requests spent in ``DataLoader.__next__``; None where there was no data loader."""
-    held = _held(scene, scene.loads)
+    held = _united(_held(scene, scene.loads))
     if not held:
         return None
     waited = [(request, sum(b - a for a, b in held.get(request.index, ()))) for request in scene.spans.fair]
@@ -52,7 +52,7 @@ def traced_compile_facts(
     scene: Scene, recover: Callable[[Mapping[int, list[Cut]]], float | None]
 ) -> tuple[CompileFacts, ...]:
     """Compilations inside requests, as torch.compile itself marks them in a trace."""
-    held = _held(scene, scene.compilations)
+    held = _united(_held(scene, scene.compilations))
     if not held:
         return ()
     cuts = [cut for found in held.values() for cut in found]
@@ -65,7 +65,7 @@ def traced_compile_facts(
 def graph_break_facts(scene: Scene, recover: Recover) -> GraphBreakFacts | None:
     """Graph breaks inside whole requests; None where there were none."""
     breaks, calls = scene.regions
-    held = _held(scene, breaks)
+    held = _united(_held(scene, breaks))
     if not held:
         return None
     calls_of = _held(scene, calls)
@@ -92,6 +92,21 @@ def _held(scene: Scene, stalls: Iterable[Stall]) -> dict[int, list[Cut]]:
                 if stall.lane in part.lanes and min(stall.end, part.end) > max(stall.start, part.start):
                     found[request.index].append((max(stall.start, part.start), min(stall.end, part.end)))
     return found
+
+
+def _united(held: dict[int, list[Cut]]) -> dict[int, list[Cut]]:
+    """The same time without what is in two of them: of two threads that wait at once, or of one wait inside another."""
+    return {index: _union(cuts) for index, cuts in held.items()}
+
+
+def _union(cuts: list[Cut]) -> list[Cut]:
+    united: list[Cut] = []
+    for a, b in sorted(cuts):
+        if united and a < united[-1][1]:
+            united[-1] = (united[-1][0], max(b, united[-1][1]))
+        else:
+            united.append((a, b))
+    return united
 
 
 def _inside(request: RequestSpan, found: Break) -> bool:

@@ -123,3 +123,15 @@ def test_a_stop_gains_only_what_the_device_does_not_work_meanwhile(
     (facts,) = getattr(summary, kind)
     assert (facts.requests_affected, facts.total_ms) == (3, pytest.approx(2.7))
     assert facts.recoverable_ms == pytest.approx(gain_ms, abs=0.02)
+
+
+def test_threads_that_wait_for_data_at_once_wait_no_longer_than_one(lanes, tmp_path):
+    """Nothing marks requests: the window counts as one, with all threads that work."""
+    wait = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    for thread, start, end in ((100, 1_000, 7_000), (200, 2_000, 8_000)):
+        lanes.op(wait, start, end, tid=thread)
+        lanes.launch(start - 900, 5, start - 890, start - 800, tid=thread)
+        lanes.launch(9_000, 5, 9_010, 10_000, tid=thread)
+    loader = summarise(lanes.write(tmp_path)).loader
+    assert (loader.count, loader.total_ms) == (1, pytest.approx(7.0))
+    assert loader.share == pytest.approx(0.7, abs=0.02)
