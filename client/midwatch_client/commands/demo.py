@@ -12,7 +12,7 @@ from midwatch_client.commands.common import Failure, console
 
 
 def demo(
-    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="How long the load lasts at most.")] = 55.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="How long the load lasts at most.")] = 90.0,
     no_load: Annotated[
         bool, typer.Option("--no-load", help="Start collector and service only; drive them yourself.")
     ] = False,
