@@ -52,14 +52,15 @@ def traced_compile_facts(
     scene: Scene, recover: Callable[[Mapping[int, list[Cut]]], float | None]
 ) -> tuple[CompileFacts, ...]:
     """Compilations inside requests, as torch.compile itself marks them in a trace."""
-    held = _united(_held(scene, scene.compilations))
-    if not held:
+    each = _held(scene, scene.compilations)
+    if not each:
         return ()
+    held, count = _united(each), sum(map(len, each.values()))
     cuts = [cut for found in held.values() for cut in found]
     total_ms = sum(b - a for a, b in cuts) / 1e6
     sites = [s for x in scene.compilations if (s := scene.sites.at((x.lane,), x.start)) is not None]
     site = sites[0] if sites else None
-    return (CompileFacts("torch.compile", len(cuts), total_ms, len(held), site, recover(held)),)
+    return (CompileFacts("torch.compile", count, total_ms, len(held), site, recover(held)),)
 
 
 def graph_break_facts(scene: Scene, recover: Recover) -> GraphBreakFacts | None:
@@ -100,6 +101,7 @@ def _united(held: dict[int, list[Cut]]) -> dict[int, list[Cut]]:
 
 
 def _union(cuts: list[Cut]) -> list[Cut]:
+    """Unlike `Cover.union`, which takes two that touch for one."""
     united: list[Cut] = []
     for a, b in sorted(cuts):
         if united and a < united[-1][1]:

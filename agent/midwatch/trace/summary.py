@@ -24,6 +24,7 @@ from midwatch.trace.nogc import without_gc
 from midwatch.trace.pauses import find_pauses, gc_facts
 from midwatch.trace.plan import Plan, make_plan, measure
 from midwatch.trace.requestfacts import request_facts
+from midwatch.trace.sane import LAST_NS
 from midwatch.trace.scene import Scene, build_scene
 from midwatch.trace.shorten import shorten
 from midwatch.trace.source import Progress
@@ -37,8 +38,6 @@ from midwatch.trace.waitsites import locate
 from midwatch.trace.workloads import workload_of
 
 _KNOWN_REQUESTS = 20
-_LAST_NS = 4_102_444_800 * 10**9
-"""The year 2100."""
 _PLANNED = 256
 """Requests whose time is divided up; more do not change what is found."""
 
@@ -191,7 +190,7 @@ def _lanes(scene: Scene) -> tuple[str, ...]:
 
 def _moment(unix_ns: int) -> int:
     """Return a moment as it is, 0 for one that no clock shows: a file may claim anything."""
-    return unix_ns if 0 <= unix_ns < _LAST_NS else 0
+    return unix_ns if 0 <= unix_ns < LAST_NS else 0
 
 
 def _cuda(trace: Trace) -> str:
