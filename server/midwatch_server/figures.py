@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 from midwatch.model.requests import LatencySketch, RouteStats
 from midwatch.model.samples import GpuSample, HostSample
 from midwatch.model.trace import Caveat
-from midwatch.wire.codec import MESSAGES
+from midwatch.wire.codec import CLASSES
 from midwatch_proto.v1 import capture_pb2, requests_pb2, spike_pb2, status_pb2
 
 from midwatch_server.errors import FigureError
@@ -58,9 +58,6 @@ _SERIES = frozenset({RouteStats, LatencySketch, GpuSample, HostSample})
 """What is summed and sorted later: without the figures that it must have it is nothing. So are messages that have no
 class: pieces of traces, and pairs of a name and a count."""
 _FIRST_NS, _LAST_NS = (int(datetime(year, 1, 1, tzinfo=timezone.utc).timestamp()) * 10**9 for year in YEARS)
-
-
-_CLASSES: dict[str, type[Any]] = {message.DESCRIPTOR.full_name: cls for cls, message in MESSAGES.items()}
 
 
 @dataclass(slots=True)
@@ -228,7 +225,7 @@ def _shift_ns(message: Any, received_unix_ns: int) -> int:
 
 @cache
 def _plan(descriptor: Descriptor) -> _Plan:
-    cls = _CLASSES.get(descriptor.full_name)
+    cls = CLASSES.get(descriptor.full_name)
     defaults = {field.name: field.default for field in fields(cls)} if cls else {}
     figures: list[_Bounds] = []
     listed: list[_Bounds] = []

@@ -74,7 +74,8 @@ MESSAGES: dict[type[Any], type[Message]] = {
 }
 """Every class that travels, and its message."""
 
-_CLASSES: dict[str, type[Any]] = {message.DESCRIPTOR.full_name: cls for cls, message in MESSAGES.items()}
+CLASSES: dict[str, type[Any]] = {message.DESCRIPTOR.full_name: cls for cls, message in MESSAGES.items()}
+"""The other way round, by the full name of the message."""
 
 
 def to_message(value: Any) -> Any:
@@ -97,7 +98,7 @@ def from_message(message: Message) -> Any:
 
     Raises `KeyError` for a message that is not the counterpart of a class.
     """
-    plan = _plan(_CLASSES[message.DESCRIPTOR.full_name])
+    plan = _plan(CLASSES[message.DESCRIPTOR.full_name])
     found: dict[str, Any] = {}
     for field in plan.fields:
         if field.presence and field.default is not MISSING and not message.HasField(field.name):
