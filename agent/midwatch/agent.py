@@ -8,6 +8,7 @@ import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -95,12 +96,13 @@ class Agent:
         self._pass_on_orders()
         return True
 
-    def status(self) -> AgentStatus:
-        """Return what the agent says about itself. Never waits."""
+    def status(self, give_way: Callable[[], None] = lambda: None) -> AgentStatus:
+        """Return what the agent says about itself. Never waits; ``give_way`` is for callers with time."""
         from midwatch.model.status import AgentStatus
 
         room = self._backroom
-        parts = [self._units_part(), *self._integrations.status(), *(room.parts() if room is not None else ())]
+        parts = [self._units_part(), *self._integrations.status(), *(room.parts(give_way) if room is not None else ())]
+        give_way()
         if self._forked:
             parts = [_left_behind(part) for part in parts]
         state, detail = self._state_now(room, parts)
@@ -155,7 +157,7 @@ class Agent:
     def _work(self, stop: threading.Event) -> None:
         """The background thread."""
         # The import statement that started us is still on its way, and would have to share the GIL.
-        if stop.wait(_SETTLE_S) and not self._waiting and not self._tracker.has_finished():
+        if stop.wait(_SETTLE_S) and not self._waiting and not self._tracker.finished():
             return  # a script that was over at once: nothing to send, and nothing that its end should wait for
         try:
             self._work_behind(stop)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import ModuleType
 
@@ -28,18 +28,18 @@ from midwatch.intake import Intake
 from midwatch.integrations.imports import ImportHooks
 from midwatch.lifecycle import Stack, Startable
 from midwatch.link.link import Link
-from midwatch.manners import GiveWay, few_collections
+from midwatch.manners import AtLeisure, few_collections
 from midwatch.model.order import CaptureOrder
-from midwatch.model.pieces import list_in_pieces
-from midwatch.model.plain import to_plain
+from midwatch.model.pieces import JsonText, in_pieces, list_in_pieces
 from midwatch.model.status import AgentStatus, Part
 from midwatch.requests.ledger import Ledger
 from midwatch.requests.roots import Roots
 from midwatch.requests.tracker import Tracker
 from midwatch.requests.units import Units
-from midwatch.sampler import Sampler
+from midwatch.sampler import Chore, Sampler
 from midwatch.senses import SensorRack
 from midwatch.sensors.allocator import AllocatorSensor
+from midwatch.sensors.base import SELDOM_S
 from midwatch.sensors.compile import CompileSensor
 from midwatch.sensors.gc import GcSensor
 from midwatch.sensors.nvml import NvmlSensor
@@ -50,7 +50,7 @@ from midwatch.watch.stacks import Stacks
 from midwatch.watch.switching import eager_switching
 from midwatch.watch.watchdog import Watchdog
 
-_STATUS_EVERY = 10
+_STATUS_EVERY = 2
 _CLOCK_SET_NS = 1_000_000_000
 """By how much the start of the process has moved where the wall clock was set: after a boot, the time comes late."""
 FLUSH_S = 3.0
@@ -69,7 +69,7 @@ class Backroom:
         units: Units,
         roots: Roots,
         hooks: ImportHooks,
-        status: Callable[[], AgentStatus],
+        status: Callable[[Callable[[], None]], AgentStatus],
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -78,6 +78,7 @@ class Backroom:
         self._hooks = hooks
         self._status = status
         self._stack = Stack()
+        self._give_way = AtLeisure(clock, tracker.on_overdue.is_set)
         self._began_ns = clock.perf_ns()
         self._resource = identify(settings, clock.to_unix(self._began_ns))
         self._reports = 0
@@ -86,7 +87,8 @@ class Backroom:
         ledger, windows = Ledger(), WindowLog()
         self._link = Link(settings, self._resource, clock)
         self._watchdog = Watchdog(tracker, stacks, probe, clock, tick_ms=settings.watch_tick_ms, redact=settings.redact)
-        gc, compiles = GcSensor(stacks, clock, tracker.add_gc), CompileSensor(clock, tracker.add_compile)
+        gc = GcSensor(stacks, clock, tracker.add_gc)
+        self._compiles = compiles = CompileSensor(clock, tracker.add_compile)
         allocator = AllocatorSensor()
         self._process = ProcessSensor(clock, allocator.take)
         self._nvml = NvmlSensor(clock, hz=settings.gpu_hz, urgent=tracker.overdue)
@@ -136,6 +138,7 @@ class Backroom:
         self._link.start()
         self._start_parts()
         self._hooks.after("torch", self._torch_imported)
+        self._hooks.after("torch._dynamo.callback", lambda _module: self._compiles.tick(self._clock.perf_ns()))
         try:
             self._sampler().run(stop)
         finally:
@@ -154,9 +157,13 @@ class Backroom:
         """Order a window."""
         self._controller.order(order)
 
-    def parts(self) -> list[Part]:
-        """Return what the parts say about themselves."""
-        return [self._link.status(), *self._controller.status(), *self._rack.status()]
+    def parts(self, give_way: Callable[[], None]) -> list[Part]:
+        """Return what the parts say about themselves; ``give_way`` is called in between."""
+        told = [self._link.status()]
+        for others in (self._controller.status, self._rack.status):
+            give_way()
+            told += others()
+        return told
 
     def figures(self) -> dict[str, int]:
         """Return the counts of `AgentStatus`."""
@@ -183,16 +190,17 @@ class Backroom:
         return Sampler(
             self._clock,
             wake=self._tracker.on_overdue,
+            give_way=self._give_way,
             digest=self._intake.digest,
-            each_second=(
-                ("clock", lambda _now_ns: self._look_at_clocks()),
-                ("hung", lambda _now_ns: self._intake.look_for_hung()),
-                ("roots", self._roots.tick),
-                ("imports", lambda _now_ns: self._hooks.poll()),
-                ("parts", lambda _now_ns: self._start_parts()),
-                ("link", lambda _now_ns: self._look_after_link()),
-                ("report", lambda _now_ns: self._report()),
-                ("routine", self._look_by_routine),
+            chores=(
+                Chore("clock", SELDOM_S, lambda _now_ns: self._look_at_clocks()),
+                Chore("hung", SELDOM_S, lambda _now_ns: self._intake.look_for_hung()),
+                Chore("roots", 1.0, self._roots.tick),
+                Chore("imports", SELDOM_S, lambda _now_ns: self._hooks.poll()),
+                Chore("parts", SELDOM_S, lambda _now_ns: self._start_parts()),
+                Chore("link", 1.0, lambda _now_ns: self._look_after_link()),
+                Chore("report", SELDOM_S, lambda _now_ns: self._report()),
+                Chore("routine", SELDOM_S, self._look_by_routine),
             ),
             sensors=self._rack.ticking(),
         )
@@ -220,17 +228,20 @@ class Backroom:
         return choose_engine(setting, service=self._settings.service, state_dir=folder, given_up=given_up)
 
     def _report(self) -> None:
-        """Send what happened since the last report: statistics each second, the status every ten."""
-        routes = self._intake.take_stats()
-        gpu, host = self._nvml.take(), self._process.take()
-        if routes or gpu or host:
-            give_way = GiveWay(self._clock)
-            seen: dict[str, Sequence[object]] = {"routes": routes, "gpu": gpu, "host": host}
-            self._link.send({"t": "stats", **{name: list_in_pieces(some, give_way) for name, some in seen.items()}})
+        """Send what happened since the last report, and the status with every second one."""
+        give_way = self._give_way
+        seen: dict[str, JsonText] = {}
+        for name, take in (("routes", self._intake.take_stats), ("gpu", self._nvml.take), ("host", self._process.take)):
+            if some := take():
+                give_way()
+                seen[name] = list_in_pieces(some, give_way)
+        give_way()
+        if seen:
+            self._link.send({"t": "stats", **seen})
         if self._nvml.devices != self._resource.devices:
             self._tell_who()
         if self._reports % _STATUS_EVERY == 0:
-            self._link.send({"t": "status", "status": to_plain(self._status())})
+            self._link.send({"t": "status", "status": in_pieces(self._status(give_way), give_way)})
         self._reports += 1
 
     def _look_after_link(self) -> None:

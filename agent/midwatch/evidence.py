@@ -31,7 +31,7 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 _AROUND_NS = 2_000_000_000
-"""Readings of device and host so long before and after a request belong to it: the slow ones come once a second."""
+"""Readings of device and host so long before and after a request belong to it: some of a device come once a second."""
 _MAX_UNITS = 64
 _MAX_REQUESTS = 5_000
 _FINISH_S = 0.5
@@ -118,7 +118,7 @@ class Evidence:
     def finished_between(self, start_ns: int, end_ns: int) -> int:
         """Return how many requests have begun and ended between two monotonic times."""
         self._digest()
-        marks = self._ledger.requests.overlapping(Mark, start_ns, end_ns)
+        marks = self._ledger.requests.overlapping(start_ns, end_ns)
         return sum(start_ns <= mark.start_ns and mark.end_ns <= end_ns for mark in marks)
 
     def tracks(self, capture: Capture, start_ns: int, end_ns: int) -> Tracks:
@@ -156,14 +156,14 @@ class Evidence:
                 break
             self._clock.sleep(_STEP_S)
         self._digest()
-        marks = self._ledger.requests.overlapping(Mark, start_ns, end_ns)
+        marks = self._ledger.requests.overlapping(start_ns, end_ns)
         marks = _last(marks, _MAX_REQUESTS, "requests_of_one_window")
         seen = {mark.request_id for mark in marks}
         marks += [mark for mark in running if mark.request_id not in seen]
         return self._records(self._recorder.request, marks)
 
     def _units(self, start_ns: int, end_ns: int) -> list[Unit]:
-        return self._ledger.units.overlapping(Unit, start_ns, end_ns)
+        return self._ledger.units.overlapping(start_ns, end_ns)
 
     def _records(self, record: Callable[[S], R], spans: list[S]) -> tuple[R, ...]:
         """Return the records of many requests or units."""

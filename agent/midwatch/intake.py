@@ -25,10 +25,11 @@ from midwatch.requests.stats import RouteInterval
 from midwatch.requests.tracker import Mark, Tracker
 from midwatch.requests.units import Units
 
-BREATH_S = 0.0002
-_BATCH = 100
-"""Marks handled before the thread lets go of the GIL: some hundred microseconds. A thread that needs the GIL would
-otherwise wait out the switch interval of 5 ms, and that thread is serving a request."""
+_BATCH = 20
+"""Marks taken out at once: some hundred microseconds. A thread that needs the GIL would otherwise wait out the switch
+interval of 5 ms, and that thread is serving a request."""
+_BACKLOG = 2_000
+"""With more that wait there is no leisure: they come in faster than they are taken."""
 _HUNG_NS = 10_000_000_000
 _SHORTEST_S = 0.3
 _LONGEST_S = 1.0
@@ -84,19 +85,28 @@ class Intake:
         self.requests = 0
         self.spikes = 0
 
-    def digest(self) -> None:
-        """Take in all requests and units that have finished."""
+    def digest(self, give_way: Callable[[], None] | None = None) -> int:
+        """Take in all requests and units that have finished by now; return how many these were.
+
+        ``give_way`` is called in between, unless so many wait that there is no leisure.
+        """
+        hurried = GiveWay(self._clock)
         with self._lock:
-            self._ledger.units.add(*self._units.drain())
-            while marks := self._tracker.drain(_BATCH):
+            units = self._units.drain()
+            self._ledger.units.add(*units)
+            count = left = self._tracker.finished()
+            most = 1  # the first one finds nothing in any cache, and takes as long as a hundred later ones
+            while marks := self._tracker.drain(min(left, most)):
+                (hurried if give_way is None or left > _BACKLOG else give_way)()
+                most = _BATCH
+                left -= len(marks)
                 self._ledger.requests.add(*marks)
                 for mark in marks:
                     try:
                         self._take(mark)
                     except Exception as error:  # noqa: PERF203 - one that breaks costs itself alone
                         guard.failed("intake.request", error)
-                if len(marks) == _BATCH:
-                    self._clock.sleep(BREATH_S)
+        return count + len(units)
 
     def look_for_hung(self) -> None:
         """Tell of requests that have been overdue for ten seconds and still run: they may never end.

@@ -1,22 +1,26 @@
-"""The agent's background thread: it digests finished requests, ticks the sensors, and reports once a second."""
+"""The agent's background thread: it digests finished requests, ticks the sensors, and does what is due."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
-from midwatch.manners import GiveWay
+from midwatch.manners import AtLeisure
 
-_SECOND_NS = 1_000_000_000
 _REST_NS = 20_000_000
 """At most fifty turns a second, also where every request is overdue: the service needs the GIL more than we do."""
 _TOGETHER_NS = 20_000_000
 """What is due so soon is done in the same turn: to wake up once more would cost as much as what is done."""
-_DIGEST_NS = 250_000_000
+_DIGEST_NS, _DENSEST_NS = 1_000_000_000, 50_000_000
 """Deadlines are learnt, and spikes without a deadline found, within this time."""
+_AT_ONCE = 400
+"""Finished requests that may wait for one digest. The garbage collector comes at 700 new objects that live, by default:
+without us it would not come to a service that gives back all that it takes.
+"""
 
 
 class Ticking(Protocol):
@@ -31,6 +35,26 @@ class Ticking(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Chore:
+    """Something else that has to be done from time to time."""
+
+    name: str
+    period_s: float
+    work: Callable[[int], object]
+
+    def tick(self, now_ns: int) -> None:
+        """Do it."""
+        self.work(now_ns)
+
+
+@dataclass(slots=True)
+class _Due:
+    place: str
+    what: Ticking
+    at_ns: int = 0
+
+
 class Sampler:
     """One turn at a time: wait until a request was overdue or something is due, then do it."""
 
@@ -39,18 +63,20 @@ class Sampler:
         clock: Clock,
         *,
         wake: threading.Event,
-        digest: Callable[[], None],
-        each_second: Sequence[tuple[str, Callable[[int], object]]],
+        give_way: AtLeisure,
+        digest: Callable[[Callable[[], None]], int],
+        chores: Sequence[Chore],
         sensors: Sequence[Ticking],
     ) -> None:
         self._clock = clock
         self._wake = wake
+        self._give_way = give_way
         self._digest = digest
-        self._each_second = each_second
-        self._sensors = [sensor for sensor in sensors if sensor.period_s > 0]
-        self._due_ns = {sensor.name: 0 for sensor in self._sensors}
-        self._second_ns = 0
+        self._dues = [_Due(f"sensor.{sensor.name}", sensor) for sensor in sensors if sensor.period_s > 0]
+        self._dues += [_Due(f"sampler.{chore.name}", chore) for chore in chores]
         self._turned_ns = 0
+        self._digest_ns = _DENSEST_NS
+        """Until the next digest."""
 
     def run(self, stop: threading.Event) -> None:
         """Take turns until ``stop`` is set (set ``wake`` too)."""
@@ -59,26 +85,26 @@ class Sampler:
             rest_ns = self._turned_ns + _REST_NS - self._clock.perf_ns()
             if rest_ns > 0:
                 self._clock.wait(stop, rest_ns / 1e9)
+            overdue = self._wake.is_set()
             self._wake.clear()
-            self.turn(self._clock.perf_ns())
+            self.turn(self._clock.perf_ns(), hurried=overdue)
 
-    def turn(self, now_ns: int) -> None:
-        """Do what is due."""
-        self._turned_ns = now_ns
-        guard.call("sampler.digest", self._digest, default=None)
-        give_way, soon_ns = GiveWay(self._clock), now_ns + _TOGETHER_NS
-        for sensor in self._sensors:
-            if soon_ns >= self._due_ns[sensor.name]:
+    def turn(self, now_ns: int, *, hurried: bool = False) -> None:
+        """Do what is due; ``hurried`` where a request was overdue, and somebody will want to know why."""
+        since_ns, self._turned_ns = now_ns - self._turned_ns, now_ns
+        give_way, soon_ns = self._give_way, now_ns + _TOGETHER_NS
+        give_way.begin(hurried=hurried)
+        digested = guard.call("sampler.digest", self._digest, give_way, default=0)
+        self._digest_ns = _DIGEST_NS
+        if digested:
+            self._digest_ns = min(max(since_ns * _AT_ONCE // digested, _DENSEST_NS), _DIGEST_NS)
+        for due in self._dues:
+            if soon_ns >= due.at_ns:
                 give_way()
-                guard.call(f"sensor.{sensor.name}", sensor.tick, now_ns, default=None)
-                self._due_ns[sensor.name] = now_ns + int(sensor.period_s * 1e9)
-        if soon_ns >= self._second_ns:
-            self._second_ns = now_ns + _SECOND_NS
-            for name, task in self._each_second:
-                give_way()
-                guard.call(f"sampler.{name}", task, now_ns, default=None)
+                guard.call(due.place, due.what.tick, now_ns, default=None)
+                due.at_ns = now_ns + int(due.what.period_s * 1e9)
 
     def _left_s(self) -> float:
         now_ns = self._clock.perf_ns()
-        due_ns = min([self._second_ns, now_ns + _DIGEST_NS, *self._due_ns.values()])
+        due_ns = min([self._turned_ns + self._digest_ns, *(due.at_ns for due in self._dues)])
         return max(0.0, (due_ns - now_ns) / 1e9)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 import threading
-from collections import deque
-from collections.abc import Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Generic, Protocol, TypeVar
+
+from midwatch.requests.tracker import Mark
+from midwatch.requests.units import Unit
 
 _MAX = 8_192
 _SLACK_NS = 100_000_000
 """Ends come nearly in order: threads append a moment after they have looked at the clock."""
+_TIMES = ("start_ns", "end_ns")
+_BOTH = struct.Struct("=2q")
 
 
 class Span(Protocol):
@@ -22,44 +28,93 @@ class Span(Protocol):
 S = TypeVar("S", bound=Span)
 
 
-class Ring:
-    """The spans that ended last, in the order of their ends. Safe for several threads."""
+class Ring(Generic[S]):
+    """The spans that ended last, in the order of their ends. Safe for several threads.
 
-    def __init__(self, size: int = _MAX) -> None:
+    Not the objects themselves: each would keep the host's garbage collector counting, and its memory, freed thousands
+    of requests later, would be long gone from every cache. Their numbers are packed into one block, and what many of
+    them share stands in a list; both are as long as they ever get.
+
+    Args:
+        kind: the class of the spans; those that are handed out are new ones, with the fields named here and no others.
+        numbers: names of the fields that hold integers, beside the times.
+        others: names of the fields that hold anything else, two or more.
+        size: how many are kept.
+    """
+
+    def __init__(self, kind: type[S], numbers: Sequence[str], others: Sequence[str], size: int = _MAX) -> None:
+        self._kind = kind
+        self._number_names = (*_TIMES, *numbers)
+        self._other_names = tuple(others)
+        self._get_numbers = attrgetter(*self._number_names)
+        self._get_others = attrgetter(*self._other_names)
+        self._struct = struct.Struct(f"={len(self._number_names)}q")
+        self._numbers = bytearray(self._struct.size * size)
+        self._others: list[Any] = [None] * (len(self._other_names) * size)
+        self._size = size
+        self._next = self._count = 0
         self._lock = threading.Lock()
-        self._spans: deque[Span] = deque(maxlen=size)
 
-    def add(self, *spans: Span) -> None:
+    def add(self, *spans: S) -> None:
         """Add spans that have ended."""
+        pack, width, step = self._struct.pack_into, len(self._other_names), self._struct.size
         with self._lock:
-            self._spans.extend(spans)
+            for span in spans:
+                at = self._next
+                pack(self._numbers, at * step, *self._get_numbers(span))
+                self._others[at * width : (at + 1) * width] = self._get_others(span)
+                self._next = (at + 1) % self._size
+                if self._count < self._size:
+                    self._count += 1
 
-    def overlapping(self, kind: type[S], start_ns: int, end_ns: int) -> list[S]:
-        """Return the spans of this ``kind`` that share time with the interval, the earliest end first."""
+    def overlapping(self, start_ns: int, end_ns: int) -> list[S]:
+        """Return the spans that share time with the interval, the earliest end first."""
         with self._lock:
-            found = list(self._backwards(kind, start_ns, end_ns))
+            found = [self._value(at) for at in self._backwards(start_ns, end_ns)]
         found.reverse()
         return found
 
-    def latest(self, kind: type[S], start_ns: int, end_ns: int) -> S | None:
+    def latest(self, start_ns: int, end_ns: int) -> S | None:
         """Return the last of what `overlapping` returns. Looks no further back: it is asked for every request."""
         with self._lock:
-            return next(self._backwards(kind, start_ns, end_ns), None)
+            at = next(self._backwards(start_ns, end_ns), -1)
+            return None if at < 0 else self._value(at)
 
     def __len__(self) -> int:
-        return len(self._spans)
+        return self._count
 
-    def _backwards(self, kind: type[S], start_ns: int, end_ns: int) -> Iterator[S]:
-        for span in reversed(self._spans):
-            if span.end_ns < start_ns - _SLACK_NS:
+    def _backwards(self, start_ns: int, end_ns: int) -> Iterator[int]:
+        step = self._struct.size
+        for back in range(1, self._count + 1):
+            at = (self._next - back) % self._size
+            begun_ns, ended_ns = _BOTH.unpack_from(self._numbers, at * step)
+            if ended_ns < start_ns - _SLACK_NS:
                 return
-            if span.end_ns >= start_ns and span.start_ns <= end_ns and isinstance(span, kind):
-                yield span
+            if ended_ns >= start_ns and begun_ns <= end_ns:
+                yield at
+
+    def _value(self, at: int) -> S:
+        value = self._kind.__new__(self._kind)
+        numbers = self._struct.unpack_from(self._numbers, at * self._struct.size)
+        width = len(self._other_names)
+        for name, number in zip(self._number_names, numbers, strict=True):
+            setattr(value, name, number)
+        for name, other in zip(self._other_names, self._others[at * width : (at + 1) * width], strict=True):
+            setattr(value, name, other)
+        return value
 
 
 class Ledger:
     """Requests and units that have ended."""
 
     def __init__(self) -> None:
-        self.requests = Ring()
-        self.units = Ring()
+        self.requests = Ring(
+            Mark,
+            ("request_id", "deadline_ns", "thread_ident", "thread_id", "cpu_ns", "gc_ns", "compiles", "in_flight"),
+            ("route", "status", "is_async", "thread_name", "workload", "extra"),
+        )
+        self.units = Ring(
+            Unit,
+            ("unit_id", "thread_ident", "thread_id", "requests", "owner_id"),
+            ("name", "thread_name", "workload"),
+        )

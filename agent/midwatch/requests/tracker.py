@@ -4,8 +4,8 @@ no lock, no formatting, no allocation beyond the mark. All else happens later, w
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import struct
 import sys
 import threading
 from collections import deque
@@ -26,6 +26,8 @@ _MAX_OPEN = 16_384
 _UNIT_THREAD_NS = 10_000_000_000
 
 _modules = sys.modules
+_NUMBERS = struct.Struct("=10q")
+_pack = _NUMBERS.pack
 
 
 class Route:
@@ -83,7 +85,7 @@ class Mark:
     thread_name: str
     is_async: bool
     cpu_ns: int
-    """While it runs, what the counter showed at the beginning; then the difference. The next two likewise."""
+    """What the counter showed at the beginning; in a mark from `Tracker.drain`, the difference. The next two too."""
     gc_ns: int
     compiles: int
     in_flight: int
@@ -106,6 +108,10 @@ class Mark:
         return self.extra
 
 
+_Finished = tuple[bytes, Route, str, bool, bool, str, Workload | None, Extra | None]
+"""A finished request: its numbers, packed, and the rest."""
+
+
 class Tracker:
     """Knows the requests in flight, hands out the finished ones, and wakes those who wait for either."""
 
@@ -117,7 +123,7 @@ class Tracker:
         self._ids = itertools.count(1)
         self._open: dict[int, Mark] = {}
         self._current: ContextVar[Mark | None] = ContextVar("midwatch_request", default=None)
-        self._finished: deque[Mark] = deque()
+        self._finished: deque[_Finished] = deque()
         self._routes: dict[str, Route] = {OTHER: Route(OTHER)}
         # Re-entrant: to allocate under it may start a collection, and a finaliser of the host's may begin a request.
         self._routes_lock = threading.RLock()
@@ -187,24 +193,26 @@ class Tracker:
         end_ns = self._perf_ns()
         if self._open.pop(mark.request_id, None) is None:
             return
-        if mark.is_async or mark.thread_ident != self._here.ident:
-            mark.cpu_ns = 0
-        else:
-            mark.cpu_ns = self._cpu_ns() - mark.cpu_ns
-        mark.gc_ns = self.gc_ns - mark.gc_ns
-        mark.compiles = self.compiles - mark.compiles
+        stayed = not mark.is_async and mark.thread_ident == self._here.ident
+        cpu_ns = self._cpu_ns() - mark.cpu_ns if stayed else 0
         mark.status = status
         mark.end_ns = end_ns
         if mark.token is not None:
-            # A ValueError: ended in another context than the one that began it (a generator closed elsewhere). The
-            # old context then keeps an ended mark, which `begin` ignores.
-            with contextlib.suppress(ValueError):
+            try:  # noqa: SIM105 - to suppress it costs as much as all else here
                 self._current.reset(mark.token)
+            except ValueError:
+                pass  # ended in another context (a generator closed elsewhere): the old one keeps an ended mark
             mark.token = None
         if self.off:
             return
         if len(self._finished) < _MAX_FINISHED:
-            self._finished.append(mark)
+            # Not the mark, with an object for each of its numbers: some time later they would have to be fetched from
+            # all over the memory, by another core. So they are given back while they are at hand.
+            self._finished.append((
+                _pack(mark.request_id, mark.start_ns, end_ns, mark.deadline_ns, mark.thread_ident, mark.thread_id,
+                      cpu_ns, self.gc_ns - mark.gc_ns, self.compiles - mark.compiles, mark.in_flight),
+                mark.route, status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
+            ))  # fmt: skip
         else:
             drops.drop("finished_queue_full")
         if mark.deadline_ns and end_ns > mark.deadline_ns:
@@ -267,15 +275,15 @@ class Tracker:
         self._arrival.set()
 
     def drain(self, limit: int = 1 << 30) -> list[Mark]:
-        """Take out finished requests, the oldest first."""
+        """Take out finished requests, the oldest first; the marks are new ones, without what only open ones have."""
         marks: list[Mark] = []
         while self._finished and len(marks) < limit:
-            marks.append(self._finished.popleft())
+            marks.append(_unpack(self._finished.popleft()))
         return marks
 
-    def has_finished(self) -> bool:
-        """Return whether a finished request waits to be taken out."""
-        return bool(self._finished)
+    def finished(self) -> int:
+        """Return how many finished requests wait to be taken out."""
+        return len(self._finished)
 
     def after_fork(self) -> None:
         """In a forked child: mark nothing, and wait for no lock that a thread of the parent's held."""
@@ -316,6 +324,18 @@ class Tracker:
             if len(self._routes) > MAX_ROUTES:
                 return self._routes[OTHER]
             return self._routes.setdefault(name, Route(name))
+
+
+def _unpack(finished: _Finished) -> Mark:
+    mark = Mark()
+    (
+        numbers, mark.route, mark.status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
+    ) = finished  # fmt: skip
+    (
+        mark.request_id, mark.start_ns, mark.end_ns, mark.deadline_ns, mark.thread_ident, mark.thread_id,
+        mark.cpu_ns, mark.gc_ns, mark.compiles, mark.in_flight,
+    ) = _NUMBERS.unpack(numbers)  # fmt: skip
+    return mark
 
 
 _tracker: Tracker | None = None

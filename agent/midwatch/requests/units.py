@@ -7,13 +7,12 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from midwatch.clock import Clock
 from midwatch.drops import drops
 from midwatch.guard import guard
 from midwatch.model.workload import Workload
-from midwatch.requests.ledger import Ring
 from midwatch.requests.tracker import Mark, Tracker
 from midwatch.requests.workload import describe
 
@@ -29,7 +28,7 @@ class Unit:
     """One call of a root module; times are `Clock.perf_ns`."""
 
     __slots__ = (
-        "end_ns", "mark", "name", "owner", "requests", "start_ns", "thread_id", "thread_ident", "thread_name",
+        "end_ns", "mark", "name", "owner_id", "requests", "start_ns", "thread_id", "thread_ident", "thread_name",
         "unit_id", "workload",
     )  # fmt: skip
 
@@ -41,11 +40,23 @@ class Unit:
     thread_ident: int
     thread_name: str
     requests: int
-    owner: Mark | None
-    """The request in whose context it ran, where there is one."""
+    owner_id: int
+    """Of the request in whose context it ran; 0 where there is none."""
     mark: Mark | None
     """The request that it is by itself, where nothing else marks requests."""
     workload: Workload
+
+
+class PastUnits(Protocol):
+    """The units that ended last, as `midwatch.requests.ledger` keeps them."""
+
+    def latest(self, start_ns: int, end_ns: int) -> Unit | None:
+        """Return the last of those that share time with the interval."""
+        ...
+
+    def overlapping(self, start_ns: int, end_ns: int) -> list[Unit]:
+        """Return all of them, the earliest end first."""
+        ...
 
 
 class _Here(threading.local):
@@ -106,7 +117,7 @@ class Units:
             units.append(self._finished.popleft())
         return units
 
-    def explain(self, mark: Mark, ring: Ring) -> None:
+    def explain(self, mark: Mark, past: PastUnits) -> None:
         """Give a request without a unit in its own context the workload of the last one that it waited for.
 
         Nothing tells whom a batcher's unit serves. A request that waits for one holds it whole, and so do all of its
@@ -114,19 +125,19 @@ class Units:
         """
         if mark.workload is not None:
             return
-        unit = self._inside(mark, ring)
+        unit = self._inside(mark, past)
         route = mark.route
         route.asked = min(route.asked + 1, _ROUTE_MEMORY)
         route.carried += ((unit is not None) - route.carried) / route.asked
         if unit is not None and waits_for_units(mark):
             mark.workload = unit.workload
 
-    def _inside(self, mark: Mark, ring: Ring) -> Unit | None:
+    def _inside(self, mark: Mark, past: PastUnits) -> Unit | None:
         """Return the last unit of no request's own that began and ended while this one ran."""
-        unit = ring.latest(Unit, mark.start_ns, mark.end_ns)
+        unit = past.latest(mark.start_ns, mark.end_ns)
         if unit is None or _serves(unit, mark):
             return unit
-        units = ring.overlapping(Unit, mark.start_ns, mark.end_ns)
+        units = past.overlapping(mark.start_ns, mark.end_ns)
         return next((unit for unit in reversed(units) if _serves(unit, mark)), None)
 
     def _begin(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unit:
@@ -138,7 +149,8 @@ class Units:
         unit.workload = describe(args, kwargs)
         self._begun += 1
         unit.mark = tracker.begin(unit.name, marked=False) if self._stand_in() else None
-        unit.owner = owner = tracker.current()
+        owner = tracker.current()
+        unit.owner_id = owner.request_id if owner is not None else 0
         unit.requests = 1 if owner is not None else tracker.count()
         if owner is not None and owner.workload is None:
             owner.workload = unit.workload
@@ -150,7 +162,7 @@ class Units:
         unit.end_ns = self._perf_ns()
         if unit.mark is not None:
             self._tracker.end(unit.mark)
-        if unit.owner is None:
+        if not unit.owner_id:
             unit.requests = max(unit.requests, self._tracker.count())
         self._tracker.unit_ran(unit.thread_ident, unit.end_ns)
         if len(self._finished) < _MAX_FINISHED:
@@ -177,11 +189,11 @@ def waits_for_units(mark: Mark) -> bool:
 def worked_for(mark: Mark, units: Iterable[Unit]) -> list[Unit]:
     """Return those of ``units`` that ran in the context of a request, or that it waited for."""
     waits = waits_for_units(mark)
-    return [unit for unit in units if unit.owner is mark or (waits and unit.owner is None)]
+    return [unit for unit in units if unit.owner_id == mark.request_id or (waits and not unit.owner_id)]
 
 
 def _serves(unit: Unit, mark: Mark) -> bool:
-    return unit.owner is None and mark.start_ns <= unit.start_ns and unit.end_ns <= mark.end_ns
+    return not unit.owner_id and mark.start_ns <= unit.start_ns and unit.end_ns <= mark.end_ns
 
 
 def name_of(module: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from midwatch.sensors.base import Sensor, Unavailable
+from midwatch.sensors.base import SELDOM_S, Sensor, Unavailable
 from midwatch.sensors.cuda import initialised, used_indexes
 
 
@@ -23,11 +23,11 @@ _KEYS = ("num_alloc_retries", "num_device_alloc", "num_device_free")
 class AllocatorSensor(Sensor):
     """Reads the counters where the process has used CUDA; it never initialises it.
 
-    The call takes the allocator's mutex while it holds the GIL, so it comes once a second at most.
+    The call takes the allocator's mutex while it holds the GIL, so it comes seldom.
     """
 
     name = "allocator"
-    period_s = 1.0
+    period_s = SELDOM_S
 
     def __init__(self) -> None:
         super().__init__()

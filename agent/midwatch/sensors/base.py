@@ -8,6 +8,11 @@ from midwatch.guard import guard
 from midwatch.model.status import Part
 from midwatch.shortage import REMEDY, no_descriptor_left
 
+SELDOM_S = 5.0
+"""How often that is done which nobody waits for. Each kind of work comes upon a cold cache and cold page tables, on a
+virtual machine upon pages that the host has put aside: a millisecond of somebody's request for what takes microseconds
+in a loop.
+"""
 _PATIENCE = 3
 """Looks in a row that may fail before a sensor is switched off."""
 _REST_NS = 10_000_000_000

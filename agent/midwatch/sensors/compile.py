@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from _thread import get_native_id
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from midwatch.clock import Clock
 from midwatch.guard import guard
 from midwatch.model.samples import CompileEvent
-from midwatch.sensors.base import Sensor, Unavailable
+from midwatch.sensors.base import SELDOM_S, Sensor, Unavailable
 from midwatch.sensors.readings import Readings
 
 _MAX_KEPT = 256
@@ -25,7 +26,7 @@ class CompileSensor(Sensor):
     """
 
     name = "compile"
-    period_s = 1.0
+    period_s = SELDOM_S
 
     def __init__(self, clock: Clock, on_compile: Callable[[], None] = lambda: None) -> None:
         super().__init__()
@@ -34,6 +35,7 @@ class CompileSensor(Sensor):
         self._readings: Readings[CompileEvent] = Readings(_MAX_KEPT)
         self._handler: Any = None
         self._start_ns = 0
+        self._lock = threading.Lock()
 
     def between(self, start_ns: int, end_ns: int) -> tuple[CompileEvent, ...]:
         """Return the compilations that overlap a time (`Clock.perf_ns`), the oldest first."""
@@ -41,6 +43,10 @@ class CompileSensor(Sensor):
 
     def _look(self, now_ns: int) -> None:  # noqa: ARG002
         """Hook Dynamo where it has been imported since; a module still being imported has no handler yet."""
+        with self._lock:  # the thread that imports it looks too
+            self._hook()
+
+    def _hook(self) -> None:
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         if handler is None or self._handler is not None:
             return

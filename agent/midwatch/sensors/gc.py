@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from midwatch.clock import Clock
 from midwatch.model.samples import GcPause
-from midwatch.sensors.base import Sensor
+from midwatch.sensors.base import SELDOM_S, Sensor
 from midwatch.watch.snapshot import snapshot
 from midwatch.watch.stacks import Stack, Stacks
 
@@ -45,7 +45,7 @@ class GcSensor(Sensor):
     """
 
     name = "gc"
-    period_s = 1.0
+    period_s = SELDOM_S
 
     def __init__(self, stacks: Stacks, clock: Clock, on_pause: Callable[[int], None] = lambda _ns: None) -> None:
         super().__init__()

@@ -1,8 +1,11 @@
-"""The process and its host, once a second: CPU, memory, switches, faults, and what its control group took away."""
+"""The process and its host, every few seconds and at each spike: CPU, memory, switches, faults, and what its control
+group took away.
+"""
 
 from __future__ import annotations
 
 import resource
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +14,13 @@ from typing import NamedTuple
 from midwatch.clock import Clock
 from midwatch.model.samples import HostSample
 from midwatch.sensors.allocator import AllocatorCounts
-from midwatch.sensors.base import Sensor, Unavailable
+from midwatch.sensors.base import SELDOM_S, Sensor, Unavailable
 from midwatch.sensors.cgroup import Cgroup, CgroupCpu
 from midwatch.sensors.files import read_small
 from midwatch.sensors.readings import Readings
 
 _MAX_KEPT = 120
+_FRESH_NS = 100_000_000
 _PROC = Path("/proc/self")
 _STAT = f"{_PROC}/stat"
 
@@ -39,7 +43,7 @@ class ProcessSensor(Sensor):
     """
 
     name = "process"
-    period_s = 1.0
+    period_s = SELDOM_S
 
     def __init__(self, clock: Clock, allocator: Callable[[], AllocatorCounts] = AllocatorCounts) -> None:
         super().__init__()
@@ -48,10 +52,17 @@ class ProcessSensor(Sensor):
         self._page_bytes = resource.getpagesize()
         self._cgroup: Cgroup | None = None
         self._before: _Totals | None = None
+        self._lock = threading.Lock()
         self._readings: Readings[HostSample] = Readings(_MAX_KEPT)
 
     def between(self, start_ns: int, end_ns: int) -> tuple[HostSample, ...]:
-        """Return the samples whose interval overlaps a time (`Clock.perf_ns`), the oldest first."""
+        """Return the samples whose interval overlaps a time (`Clock.perf_ns`), the oldest first.
+
+        The last one ends now, unless the one before it is quite fresh.
+        """
+        now_ns, before = self._clock.perf_ns(), self._before
+        if before is not None and before.at_ns < end_ns and now_ns - before.at_ns >= _FRESH_NS:
+            self.tick(now_ns)
         return self._readings.between(start_ns, end_ns)
 
     def take(self) -> list[HostSample]:
@@ -66,6 +77,10 @@ class ProcessSensor(Sensor):
         self._before = self._totals(self._clock.perf_ns())
 
     def _look(self, now_ns: int) -> None:
+        with self._lock:  # whoever tells of a spike looks too
+            self._take_sample(now_ns)
+
+    def _take_sample(self, now_ns: int) -> None:
         now, before = self._totals(now_ns), self._before
         # Behind the name, which may hold anything, in brackets: state is field 3, threads 20, pages in memory 24.
         stat = read_small(_STAT).rpartition(")")[2].split()

@@ -25,6 +25,20 @@ def spikes(agent):
     return [from_plain(Spike, frame["spike"]) for frame in agent.link.frames("spike")]
 
 
+def test_what_ends_while_it_takes_in_waits_for_the_next_time(agent):
+    for _ in range(50):
+        agent.serve()
+    pieces = []
+
+    def give_way():
+        pieces.append(1)
+        agent.serve()
+
+    assert agent.intake.digest(give_way) == 50
+    assert len(pieces) > 2
+    assert agent.intake.digest() == len(pieces)
+
+
 def test_statistics_of_each_route(agent):
     for _ in range(8):
         agent.serve()
@@ -115,7 +129,7 @@ def test_what_a_spike_leaves_out_is_counted(warm):
         unit = Unit()
         unit.unit_id, unit.name, unit.requests, unit.workload = 1, "Model", 1, Workload()
         unit.thread_ident, unit.thread_id, unit.thread_name = 1, 1, ""
-        unit.owner = unit.mark = None
+        unit.owner_id, unit.mark = 0, None
         unit.start_ns = warm.clock.perf_ns()
         warm.clock.advance(0.001)
         unit.end_ns = warm.clock.perf_ns()

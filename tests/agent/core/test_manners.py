@@ -3,7 +3,7 @@ import os
 import warnings
 
 import pytest
-from midwatch.manners import GiveWay, few_collections
+from midwatch.manners import LEISURE_S, REST_S, AtLeisure, GiveWay, few_collections
 from midwatch.testing import FakeClock
 
 
@@ -21,6 +21,34 @@ def test_it_rests_once_a_piece_of_work_is_done_and_then_starts_anew():
     clock.advance(0.0002)
     give_way()
     assert clock.slept == [0.0003, 0.0003]
+
+
+def test_at_leisure_it_rests_for_longer_until_somebody_waits():
+    clock, urgent = FakeClock(), []
+    give_way = AtLeisure(clock, lambda: bool(urgent))
+
+    def work():
+        clock.advance(0.0005)
+        give_way()
+
+    give_way.begin(hurried=False)
+    work()
+    urgent.append(1)
+    work()
+    urgent.clear()
+    work()
+    give_way.begin(hurried=True)
+    work()
+    assert clock.slept == [LEISURE_S, REST_S, LEISURE_S, REST_S]
+
+
+def test_the_time_between_two_works_is_no_work():
+    clock = FakeClock()
+    give_way = AtLeisure(clock, lambda: False)
+    clock.advance(1.0)
+    give_way.begin(hurried=False)
+    give_way()
+    assert clock.slept == []
 
 
 @pytest.fixture

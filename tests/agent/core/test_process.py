@@ -444,7 +444,7 @@ def test_an_agent_whose_background_fails_marks_no_more(run):
         for _ in range(10):
             midwatch.capture()
         status = midwatch.status()
-        print(json.dumps([inside, agent._tracker.has_finished(), status.detail, status.drops]))
+        print(json.dumps([inside, agent._tracker.finished() > 0, status.detail, status.drops]))
     """
     inside, finished, detail, drops = run(script)
     assert (inside, finished) == (0, False)

@@ -1,7 +1,9 @@
+import itertools
 import threading
 
+from midwatch.manners import AtLeisure
 from midwatch.model.status import Part
-from midwatch.sampler import Sampler
+from midwatch.sampler import Chore, Sampler
 from midwatch.senses import SensorRack
 
 
@@ -32,8 +34,9 @@ def test_everything_has_its_own_rate(clock):
     sampler = Sampler(
         clock,
         wake=threading.Event(),
-        digest=lambda: digests.append(1),
-        each_second=[("count", seconds.append)],
+        give_way=AtLeisure(clock, lambda: False),
+        digest=lambda _give_way: digests.append(1) or 0,
+        chores=[Chore("count", 1.0, seconds.append)],
         sensors=[fast, slow, never],
     )
     stop = threading.Event()
@@ -56,7 +59,14 @@ def test_a_sensor_that_finds_something_to_read_is_ticked_faster_from_then_on(clo
             self.period_s = 0.2 if len(self.ticks) > 3 else 1.0
 
     finder = Finder()
-    sampler = Sampler(clock, wake=threading.Event(), digest=list, each_second=[], sensors=[finder])
+    sampler = Sampler(
+        clock,
+        wake=threading.Event(),
+        give_way=AtLeisure(clock, lambda: False),
+        digest=lambda _give_way: 0,
+        chores=[],
+        sensors=[finder],
+    )
     begin = clock.perf_ns()
 
     class Enough(threading.Event):
@@ -70,11 +80,46 @@ def test_a_sensor_that_finds_something_to_read_is_ticked_faster_from_then_on(clo
     ]
 
 
+def test_requests_are_taken_in_before_many_wait_and_once_a_second_where_few_come(clock):
+    rate, turns = [100], []
+
+    def digest(_give_way):
+        since_s = (clock.perf_ns() - turns[-1]) / 1e9 if turns else 0.0
+        turns.append(clock.perf_ns())
+        return round(rate[0] * since_s)
+
+    sampler = Sampler(
+        clock,
+        wake=threading.Event(),
+        give_way=AtLeisure(clock, lambda: False),
+        digest=digest,
+        chores=[],
+        sensors=[],
+    )
+    begin = clock.perf_ns()
+
+    class Enough(threading.Event):
+        def is_set(self):
+            rate[0] = 100 if clock.perf_ns() - begin < 5_000_000_000 else 4_000
+            return clock.perf_ns() - begin >= 10_000_000_000
+
+    sampler.run(Enough())
+    slow = [b - a for a, b in itertools.pairwise(turns) if b - begin < 5_000_000_000][2:]
+    fast = [b - a for a, b in itertools.pairwise(turns) if b - begin > 6_000_000_000]
+    assert {round(period / 1e9, 2) for period in slow} == {1.0}
+    assert {round(period / 1e9, 2) for period in fast} == {0.1}
+
+
 def test_an_overdue_request_is_digested_at_once(clock):
     wake, stop = threading.Event(), threading.Event()
     turns = []
     sampler = Sampler(
-        clock, wake=wake, digest=lambda: (turns.append(clock.perf_ns()), stop.set()), each_second=[], sensors=[]
+        clock,
+        wake=wake,
+        give_way=AtLeisure(clock, wake.is_set),
+        digest=lambda _give_way: turns.append(clock.perf_ns()) or stop.set() or 1,
+        chores=[],
+        sensors=[],
     )
     wake.set()
     sampler.run(stop)
@@ -87,8 +132,9 @@ def test_a_task_that_breaks_keeps_no_other_from_its_turn(clock, swallowed):
     sampler = Sampler(
         clock,
         wake=threading.Event(),
-        digest=lambda: 1 / 0,
-        each_second=[("bad", lambda _now: 1 / 0), ("good", seen.append)],
+        give_way=AtLeisure(clock, lambda: False),
+        digest=lambda _give_way: 1 / 0,
+        chores=[Chore("bad", 1.0, lambda _now: 1 / 0), Chore("good", 1.0, seen.append)],
         sensors=[],
     )
     sampler.turn(clock.perf_ns())

@@ -1,48 +1,75 @@
-from midwatch.requests.ledger import Ring
+import gc
+from dataclasses import dataclass
+
+from midwatch.requests.ledger import Ledger, Ring
+from midwatch.requests.tracker import Tracker
+from midwatch.testing import FakeClock
 
 
+@dataclass
 class Span:
-    def __init__(self, start_ns, end_ns):
-        self.start_ns, self.end_ns = start_ns, end_ns
-
-
-class Other(Span):
-    pass
+    start_ns: int
+    end_ns: int
+    name: str = ""
+    colour: str = ""
 
 
 def ring_of(*spans, size=100):
-    ring = Ring(size)
+    ring = Ring(Span, (), ("name", "colour"), size)
     for span in spans:
         ring.add(span)
     return ring
 
 
 def test_spans_that_share_time_are_found():
-    spans = [Span(0, 10), Span(5, 20), Span(30, 40), Span(0, 50)]
-    assert ring_of(*spans).overlapping(Span, 15, 30) == spans[1:]
+    spans = [Span(0, 10, "a"), Span(5, 20, "b"), Span(30, 40, "c"), Span(0, 50, "d")]
+    assert ring_of(*spans).overlapping(15, 30) == spans[1:]
 
 
 def test_ends_that_come_a_little_out_of_order_are_found():
     spans = [Span(0, 40), Span(0, 10)]
-    assert ring_of(*spans).overlapping(Span, 35, 36) == [spans[0]]
+    assert ring_of(*spans).overlapping(35, 36) == [spans[0]]
 
 
-def test_kinds_are_kept_apart_and_the_oldest_go_first():
-    ring = ring_of(*(Span(n, n + 1) for n in range(10)), Other(0, 100), size=5)
+def test_the_oldest_go_first():
+    ring = ring_of(*(Span(n, n + 1, str(n)) for n in range(12)), size=5)
     assert len(ring) == 5
-    assert len(ring.overlapping(Other, 0, 1000)) == 1
-    assert [span.start_ns for span in ring.overlapping(Span, 0, 1000)][:1] != [0]
+    assert [span.name for span in ring.overlapping(0, 1000)] == ["7", "8", "9", "10", "11"]
 
 
-def test_the_latest_is_the_last_of_those_that_share_time_and_nothing_older_is_looked_at():
-    class Untouched:
-        @property
-        def end_ns(self):
-            raise AssertionError("it was looked at")
-
+def test_the_latest_is_the_last_of_those_that_share_time():
     spans = [Span(0, 10), Span(5, 20), Span(30, 40)]
-    ring = ring_of(Untouched(), *spans)
-    assert ring.latest(Span, 15, 25) is spans[1]
-    assert ring.latest(Span, 15, 35) is spans[2]
-    assert ring_of(*spans).latest(Span, 21, 29) is None
-    assert ring_of().latest(Span, 0, 1) is None
+    assert ring_of(*spans).latest(15, 25) == spans[1]
+    assert ring_of(*spans).latest(15, 35) == spans[2]
+    assert ring_of(*spans).latest(21, 29) is None
+    assert ring_of().latest(0, 1) is None
+
+
+def test_a_request_comes_back_as_it_was():
+    clock, ledger = FakeClock(), Ledger()
+    tracker = Tracker(clock)
+    mark = tracker.begin("rank", is_async=True)
+    mark.details.trace_id = "4bf9"
+    clock.advance(0.002)
+    tracker.end(mark, "error")
+    ledger.requests.add(*tracker.drain())
+    (past,) = ledger.requests.overlapping(mark.start_ns, mark.end_ns)
+    for name in ("request_id", "start_ns", "end_ns", "thread_ident", "thread_id", "cpu_ns", "gc_ns", "compiles",
+                 "in_flight", "route", "status", "is_async", "thread_name", "workload", "extra"):  # fmt: skip
+        assert getattr(past, name) == getattr(mark, name)
+    assert (past.status, past.is_async, past.extra.trace_id) == ("error", True, "4bf9")
+
+
+def test_what_has_ended_keeps_no_object_for_the_collector():
+    clock, ledger = FakeClock(), Ledger()
+    tracker = Tracker(clock)
+
+    def serve(count):
+        for _ in range(count):
+            tracker.end(tracker.begin("rank"))
+            ledger.requests.add(*tracker.drain())
+
+    serve(100)
+    before = len(gc.get_objects())
+    serve(1_000)
+    assert len(gc.get_objects()) - before < 50

@@ -13,7 +13,7 @@ import pytest
 import torch
 from midwatch.requests.ledger import Ledger
 from midwatch.requests.roots import Roots
-from midwatch.requests.units import Unit, Units, worked_for
+from midwatch.requests.units import Units, worked_for
 from midwatch.testing import FakeClock
 
 
@@ -176,7 +176,7 @@ class TestUnits:
         model(torch.zeros(3, 4))
         tracker.end(mark)
         (unit,) = units.drain()
-        assert unit.owner is mark
+        assert unit.owner_id == mark.request_id
         assert mark.workload.batch == 3
         assert unit.requests == 1
 
@@ -191,7 +191,7 @@ class TestUnits:
         ledger = Ledger()
         (unit,) = units.drain()
         ledger.units.add(unit)
-        assert (unit.owner, unit.requests) == (None, 3)
+        assert (unit.owner_id, unit.requests) == (0, 3)
         assert tracker.unit_threads() == {unit.thread_ident}
         units.explain(marks[0], ledger.units)
         assert marks[0].workload.inputs == ("float32[3,4]@cpu",)
@@ -213,7 +213,7 @@ class TestUnits:
         ledger.units.add(*units.drain())
         units.explain(slow, ledger.units)
         units.explain(ranked, ledger.units)
-        seen = ledger.units.overlapping(Unit, slow.start_ns, slow.end_ns)
+        seen = ledger.units.overlapping(slow.start_ns, slow.end_ns)
         assert (slow.workload, worked_for(slow, seen)) == (None, [])
         assert (ranked.workload.batch, worked_for(ranked, seen)) == (3, seen)
 
@@ -226,7 +226,7 @@ class TestUnits:
         tracker.end(beside)
         ledger.units.add(*units.drain())
         units.explain(beside, ledger.units)
-        seen = ledger.units.overlapping(Unit, beside.start_ns, beside.end_ns)
+        seen = ledger.units.overlapping(beside.start_ns, beside.end_ns)
         assert (beside.workload, worked_for(beside, seen)) == (None, [])
         assert worked_for(owner, seen) == seen
 

@@ -10,6 +10,7 @@ from midwatch.sensors import process
 from midwatch.sensors.allocator import AllocatorCounts
 from midwatch.sensors.cgroup import Cgroup, CgroupCpu
 from midwatch.sensors.process import ProcessSensor
+from midwatch.testing import FakeClock
 
 
 def burn(seconds):
@@ -29,7 +30,8 @@ def test_figures_agree_with_psutil(swallowed):
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    sensor.tick(clock.perf_ns())
+    ticked = clock.perf_ns()
+    sensor.tick(ticked)
     cpu = sum(other.cpu_times()[:2]) - cpu
     threads, rss = other.num_threads(), other.memory_info().rss
     stop.set()
@@ -42,9 +44,26 @@ def test_figures_agree_with_psutil(swallowed):
     assert sample.interval_ns >= 0.2e9
     assert sample.cpu_quota >= 0.0
     assert abs(sample.unix_ns - time.time_ns()) < 60e9
-    assert sensor.between(began, clock.perf_ns()) == (sample,)
+    assert sensor.between(began, ticked) == (sample,)
     assert sensor.take() == []
     assert not swallowed
+
+
+def test_who_asks_for_what_was_just_now_is_told_up_to_now():
+    clock = FakeClock()
+    sensor = ProcessSensor(clock)
+    sensor.start()
+    clock.advance(5.0)
+    sensor.tick(clock.perf_ns())
+    clock.advance(2.0)
+    spike_ns = clock.perf_ns()
+    assert [sample.interval_ns for sample in sensor.between(spike_ns - 1_000_000, spike_ns)] == [2_000_000_000]
+    clock.advance(0.05)
+    assert len(sensor.between(spike_ns, clock.perf_ns())) == 1
+    clock.advance(3.0)
+    assert len(sensor.between(0, spike_ns)) == 2
+    sensor.tick(clock.perf_ns())
+    assert [round(sample.interval_ns / 1e9, 2) for sample in sensor.take()] == [5.0, 2.0, 3.05]
 
 
 def test_counters_are_differences_over_all_threads():
