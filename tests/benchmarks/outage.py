@@ -1,9 +1,10 @@
 """Prints the latencies of a service while its collector is killed and restarted, beside the same load without an agent.
 
 Runs without an agent stand before, between and after those with one: what they differ among themselves is the A/A
-spread. Two stretches are timed, at the same age of each run: the time without a collector, and the first seconds with
-the new one, which starts on the same machine and takes its processor too. Then it tells whether all that was
-acknowledged, and all that waited on disk, is in the store, and once.
+spread. Three stretches are timed, at the same age of each run: the last seconds before the kill, which tell what the
+agent costs anyway, the time without a collector, and the first seconds with the new one, which starts on the same
+machine and takes its processor too. Then it tells whether all that was acknowledged, and all that waited on disk, is in
+the store, and once.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ BEFORE_S = 5.0
 DOWN_S = 10.0
 AFTER_S = 5.0
 STRETCHES = {
+    "with a collector": (BEFORE_S - 3.0, BEFORE_S),
     "without a collector": (BEFORE_S, BEFORE_S + DOWN_S),
-    "after": (BEFORE_S + DOWN_S, BEFORE_S + DOWN_S + AFTER_S),
+    "after the restart": (BEFORE_S + DOWN_S, BEFORE_S + DOWN_S + AFTER_S),
 }
 """What is timed, in seconds since the first request."""
 _LOOK_S = 0.01
