@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
-from midwatch.requests.tracker import Mark
+from midwatch.requests.tracker import NUMBERS, OTHERS, Mark
 from midwatch.requests.units import Unit
 
 _MAX = 8_192
@@ -57,15 +57,19 @@ class Ring(Generic[S]):
 
     def add(self, *spans: S) -> None:
         """Add spans that have ended."""
-        pack, width, step = self._struct.pack_into, len(self._other_names), self._struct.size
+        for span in spans:
+            self.put(self._struct.pack(*self._get_numbers(span)), self._get_others(span))
+
+    def put(self, numbers: bytes, others: Sequence[Any]) -> None:
+        """Add one that has been taken apart: its times and ``numbers``, packed as 64-bit integers, and ``others``."""
+        step, width = len(numbers), len(others)
         with self._lock:
-            for span in spans:
-                at = self._next
-                pack(self._numbers, at * step, *self._get_numbers(span))
-                self._others[at * width : (at + 1) * width] = self._get_others(span)
-                self._next = (at + 1) % self._size
-                if self._count < self._size:
-                    self._count += 1
+            at = self._next
+            self._numbers[at * step : (at + 1) * step] = numbers
+            self._others[at * width : (at + 1) * width] = others
+            self._next = (at + 1) % self._size
+            if self._count < self._size:
+                self._count += 1
 
     def overlapping(self, start_ns: int, end_ns: int) -> list[S]:
         """Return the spans that share time with the interval, the earliest end first."""
@@ -108,11 +112,7 @@ class Ledger:
     """Requests and units that have ended."""
 
     def __init__(self) -> None:
-        self.requests = Ring(
-            Mark,
-            ("request_id", "deadline_ns", "thread_ident", "thread_id", "cpu_ns", "gc_ns", "compiles", "in_flight"),
-            ("route", "status", "is_async", "thread_name", "workload", "extra"),
-        )
+        self.requests = Ring(Mark, NUMBERS[len(_TIMES) :], OTHERS)
         self.units = Ring(
             Unit,
             ("unit_id", "thread_ident", "thread_id", "requests", "owner_id"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from midwatch.model.requests import RouteStats
 from midwatch.requests.sketch import Sketch
-from midwatch.requests.tracker import Mark
 
 
 class RouteInterval:
@@ -16,16 +15,16 @@ class RouteInterval:
         self._requests = self._errors = self._warmup = self._spikes = self._gc_ns = 0
         self._sketch = Sketch()
 
-    def add(self, mark: Mark, *, warmup: bool, spike: bool) -> None:
+    def add(self, duration_ns: int, gc_ns: int, *, error: bool, warmup: bool, spike: bool) -> None:
         """Count one finished request."""
         self._requests += 1
-        self._errors += mark.status == "error"
+        self._errors += error
         self._spikes += spike
-        self._gc_ns += mark.gc_ns
+        self._gc_ns += gc_ns
         if warmup:
             self._warmup += 1
         else:
-            self._sketch.add(mark.end_ns - mark.start_ns)
+            self._sketch.add(duration_ns)
 
     def take(self, route: str, start_unix_ns: int, end_unix_ns: int) -> RouteStats | None:
         """Return the interval as a value and begin a new one; None where nothing happened."""

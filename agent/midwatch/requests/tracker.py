@@ -26,7 +26,14 @@ _MAX_OPEN = 16_384
 _UNIT_THREAD_NS = 10_000_000_000
 
 _modules = sys.modules
-_NUMBERS = struct.Struct("=10q")
+NUMBERS = (
+    "start_ns", "end_ns", "gc_ns", "request_id", "deadline_ns", "thread_ident", "thread_id", "cpu_ns", "compiles",
+    "in_flight",
+)  # fmt: skip
+OTHERS = ("route", "status", "is_async", "open_end", "thread_name", "workload", "extra")
+"""The fields of `Mark` that a finished request keeps, in the order of `Finished`."""
+FIRST_NUMBERS = struct.Struct("=3q")
+_NUMBERS = struct.Struct(f"={len(NUMBERS)}q")
 _pack = _NUMBERS.pack
 
 
@@ -108,8 +115,8 @@ class Mark:
         return self.extra
 
 
-_Finished = tuple[bytes, Route, str, bool, bool, str, Workload | None, Extra | None]
-"""A finished request: its numbers, packed, and the rest."""
+Finished = tuple[bytes, Route, str, bool, bool, str, Workload | None, Extra | None]
+"""A finished request: its `NUMBERS`, packed, and its `OTHERS`."""
 
 
 class Tracker:
@@ -123,7 +130,7 @@ class Tracker:
         self._ids = itertools.count(1)
         self._open: dict[int, Mark] = {}
         self._current: ContextVar[Mark | None] = ContextVar("midwatch_request", default=None)
-        self._finished: deque[_Finished] = deque()
+        self._finished: deque[Finished] = deque()
         self._routes: dict[str, Route] = {OTHER: Route(OTHER)}
         # Re-entrant: to allocate under it may start a collection, and a finaliser of the host's may begin a request.
         self._routes_lock = threading.RLock()
@@ -209,8 +216,8 @@ class Tracker:
             # Not the mark, with an object for each of its numbers: some time later they would have to be fetched from
             # all over the memory, by another core. So they are given back while they are at hand.
             self._finished.append((
-                _pack(mark.request_id, mark.start_ns, end_ns, mark.deadline_ns, mark.thread_ident, mark.thread_id,
-                      cpu_ns, self.gc_ns - mark.gc_ns, self.compiles - mark.compiles, mark.in_flight),
+                _pack(mark.start_ns, end_ns, self.gc_ns - mark.gc_ns, mark.request_id, mark.deadline_ns,
+                      mark.thread_ident, mark.thread_id, cpu_ns, self.compiles - mark.compiles, mark.in_flight),
                 mark.route, status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
             ))  # fmt: skip
         else:
@@ -274,12 +281,16 @@ class Tracker:
         """Rouse whoever blocks in `wait_for_request`."""
         self._arrival.set()
 
-    def drain(self, limit: int = 1 << 30) -> list[Mark]:
-        """Take out finished requests, the oldest first; the marks are new ones, without what only open ones have."""
-        marks: list[Mark] = []
-        while self._finished and len(marks) < limit:
-            marks.append(_unpack(self._finished.popleft()))
-        return marks
+    def take(self, limit: int) -> list[Finished]:
+        """Take out finished requests as they were packed, the oldest first."""
+        taken: list[Finished] = []
+        while self._finished and len(taken) < limit:
+            taken.append(self._finished.popleft())
+        return taken
+
+    def drain(self) -> list[Mark]:
+        """Take out all finished requests as marks, the oldest first."""
+        return [unpacked(finished) for finished in self.take(_MAX_FINISHED)]
 
     def finished(self) -> int:
         """Return how many finished requests wait to be taken out."""
@@ -326,14 +337,15 @@ class Tracker:
             return self._routes.setdefault(name, Route(name))
 
 
-def _unpack(finished: _Finished) -> Mark:
+def unpacked(finished: Finished) -> Mark:
+    """Return a finished request as a mark, without the fields that only open ones have."""
     mark = Mark()
     (
         numbers, mark.route, mark.status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
     ) = finished  # fmt: skip
     (
-        mark.request_id, mark.start_ns, mark.end_ns, mark.deadline_ns, mark.thread_ident, mark.thread_id,
-        mark.cpu_ns, mark.gc_ns, mark.compiles, mark.in_flight,
+        mark.start_ns, mark.end_ns, mark.gc_ns, mark.request_id, mark.deadline_ns, mark.thread_ident, mark.thread_id,
+        mark.cpu_ns, mark.compiles, mark.in_flight,
     ) = _NUMBERS.unpack(numbers)  # fmt: skip
     return mark
 

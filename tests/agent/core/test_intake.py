@@ -35,8 +35,26 @@ def test_what_ends_while_it_takes_in_waits_for_the_next_time(agent):
         agent.serve()
 
     assert agent.intake.digest(give_way) == 50
-    assert len(pieces) > 2
+    assert len(pieces) == 2
     assert agent.intake.digest() == len(pieces)
+
+
+def test_the_workload_of_a_batchers_unit_is_kept_with_the_request_that_waited_for_it(agent):
+    mark = agent.tracker.begin("rank", bind=False)
+    unit = Unit()
+    unit.unit_id, unit.name, unit.requests, unit.workload = 1, "Model", 1, Workload(inputs=("float32[3]@cpu",), batch=3)
+    unit.thread_ident, unit.thread_id, unit.thread_name = 1, 1, ""
+    unit.owner_id, unit.mark = 0, None
+    agent.clock.advance(0.001)
+    unit.start_ns = agent.clock.perf_ns()
+    agent.clock.advance(0.001)
+    unit.end_ns = agent.clock.perf_ns()
+    agent.ledger.units.add(unit)
+    agent.clock.advance(0.001)
+    agent.tracker.end(mark)
+    agent.intake.digest()
+    (kept,) = agent.ledger.requests.overlapping(mark.start_ns, mark.end_ns)
+    assert kept.workload.batch == 3
 
 
 def test_statistics_of_each_route(agent):
