@@ -90,9 +90,8 @@ class Backroom:
         gc = GcSensor(stacks, clock, tracker.add_gc)
         self._compiles = compiles = CompileSensor(clock, tracker.add_compile)
         allocator = AllocatorSensor()
-        self._process = ProcessSensor(clock, allocator.take)
+        self._process = ProcessSensor(clock, lambda: allocator.take(clock.perf_ns()))
         self._nvml = NvmlSensor(clock, hz=settings.gpu_hz, urgent=tracker.overdue)
-        # The allocator first: the process's samples carry its counts.
         self._rack = SensorRack((gc, compiles, allocator, self._process, self._nvml))
         self._evidence = Evidence(
             clock,
@@ -138,11 +137,15 @@ class Backroom:
         self._link.start()
         self._start_parts()
         self._hooks.after("torch", self._torch_imported)
+        # At once, and not at the sensor's next look: the first compilation follows the import.
         self._hooks.after("torch._dynamo.callback", lambda _module: self._compiles.tick(self._clock.perf_ns()))
         try:
             self._sampler().run(stop)
         finally:
             before = dict(drops.counts())
+            guard.call("backroom.digest", self._intake.digest, default=None)
+            for sensor in self._rack.ticking():  # what they saw since they last looked would be gone
+                sensor.tick(self._clock.perf_ns())
             self._stack.stop()
             guard.call("backroom.digest", self._intake.digest, default=None)
             guard.call("backroom.report", self._report, default=None)
@@ -246,7 +249,8 @@ class Backroom:
 
     def _look_after_link(self) -> None:
         if self._link.tick():
-            self._reports = 0  # the new companion has not heard our status yet
+            self._reports = 0
+            self._report()  # the new companion has not heard our status yet
             self._controller.wake()  # it waits on the link's descriptor, and that may be a new one
 
     def _look_by_routine(self, now_ns: int) -> None:

@@ -118,8 +118,7 @@ class Evidence:
     def finished_between(self, start_ns: int, end_ns: int) -> int:
         """Return how many requests have begun and ended between two monotonic times."""
         self._digest()
-        marks = self._ledger.requests.overlapping(start_ns, end_ns)
-        return sum(start_ns <= mark.start_ns and mark.end_ns <= end_ns for mark in marks)
+        return self._ledger.requests.within(start_ns, end_ns)
 
     def tracks(self, capture: Capture, start_ns: int, end_ns: int) -> Tracks:
         """Return all that was seen between two monotonic times, requests that the window cut included."""

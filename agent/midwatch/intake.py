@@ -91,20 +91,22 @@ class Intake:
         ``give_way`` is called in between, unless so many wait that there is no leisure.
         """
         hurried = GiveWay(self._clock)
-        with self._lock:
+        with self._lock:  # all of them before a request that waited for one
             units = self._units.drain()
-            self._ledger.units.add(*units)
-            count = left = self._tracker.finished()
-            most = 1  # the first one finds nothing in any cache, and takes as long as a hundred later ones
-            while taken := self._tracker.take(min(left, most)):
-                (hurried if give_way is None or left > _BACKLOG else give_way)()
-                most = _BATCH
-                left -= len(taken)
-                for finished in taken:
-                    try:
-                        self._take(finished)
-                    except Exception as error:  # noqa: PERF203 - one that breaks costs itself alone
-                        guard.failed("intake.request", error)
+            for start in range(0, len(units), _BATCH):
+                self._ledger.units.add(*units[start : start + _BATCH])
+                hurried()
+        count = left = self._tracker.finished()
+        most = 1  # the first one finds nothing in any cache, and takes as long as a hundred later ones
+        while left > 0:
+            with self._lock:
+                taken = self._tracker.take(min(left, most))
+                self._take_all(taken)
+            if not taken:
+                break  # another thread was at it, too
+            most = _BATCH
+            left -= len(taken)
+            (hurried if give_way is None or left > _BACKLOG else give_way)()
         return count + len(units)
 
     def look_for_hung(self) -> None:
@@ -147,6 +149,13 @@ class Intake:
         if book is None:
             book = self._books[route] = RouteBook(self._settings)
         return book
+
+    def _take_all(self, taken: list[Finished]) -> None:
+        for finished in taken:
+            try:
+                self._take(finished)
+            except Exception as error:  # noqa: PERF203 - one that breaks costs itself alone
+                guard.failed("intake.request", error)
 
     def _take(self, finished: Finished) -> None:
         """Take in one request. At hundreds a second this is most of what the agent costs, so it calls little."""

@@ -12,7 +12,7 @@ from midwatch.clock import Clock
 PIECE_NS = 200_000
 REST_S = 0.0003
 LEISURE_S = 0.002
-"""Ten times a piece: whatever has to be done, a request of a few milliseconds meets one or two pieces of it."""
+"""Ten pieces: whatever has to be done, a request of a few milliseconds meets one or two of them."""
 _before: tuple[int, int, int] | None = None
 """The collector's thresholds before they were raised; None while they are not."""
 

@@ -86,7 +86,7 @@ class Sampler:
             if rest_ns > 0:
                 self._clock.wait(stop, rest_ns / 1e9)
             overdue = self._wake.is_set()
-            self._wake.clear()
+            self._wake.clear()  # one that comes from here on is urgent to whoever gives way
             self.turn(self._clock.perf_ns(), hurried=overdue)
 
     def turn(self, now_ns: int, *, hurried: bool = False) -> None:
@@ -101,7 +101,7 @@ class Sampler:
         for due in self._dues:
             if soon_ns >= due.at_ns:
                 give_way()
-                guard.call(due.place, due.what.tick, now_ns, default=None)
+                guard.call(due.place, due.what.tick, self._clock.perf_ns(), default=None)
                 due.at_ns = now_ns + int(due.what.period_s * 1e9)
 
     def _left_s(self) -> float:

@@ -56,11 +56,17 @@ class ImportHooks:
         self._callbacks: dict[str, list[Callback]] = {}
         self._looking = threading.local()
         self._lock = threading.RLock()
+        self._stopped = False
 
     def after(self, name: str, callback: Callback) -> None:
-        """Have ``callback`` called once the module ``name`` is imported; at once where it is already."""
+        """Have ``callback`` called once the module ``name`` is imported; at once where it is already.
+
+        After `stop` it is never called.
+        """
         with self._lock:
             module = _ready(name)
+            if self._stopped:
+                return
             if module is None:
                 self._callbacks.setdefault(name, []).append(callback)
                 if self not in sys.meta_path:
@@ -83,6 +89,7 @@ class ImportHooks:
     def stop(self) -> None:
         """Wait for nothing any more."""
         with self._lock:
+            self._stopped = True
             self._callbacks.clear()
             if self in sys.meta_path:
                 sys.meta_path.remove(self)

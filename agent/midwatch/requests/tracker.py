@@ -92,7 +92,7 @@ class Mark:
     thread_name: str
     is_async: bool
     cpu_ns: int
-    """What the counter showed at the beginning; in a mark from `Tracker.drain`, the difference. The next two too."""
+    """While it runs, what the counter showed at the beginning; then the difference. The next two likewise."""
     gc_ns: int
     compiles: int
     in_flight: int
@@ -201,7 +201,10 @@ class Tracker:
         if self._open.pop(mark.request_id, None) is None:
             return
         stayed = not mark.is_async and mark.thread_ident == self._here.ident
-        cpu_ns = self._cpu_ns() - mark.cpu_ns if stayed else 0
+        # The differences before the end: whoever tells of a mark that has one takes them for what it used.
+        mark.cpu_ns = cpu_ns = self._cpu_ns() - mark.cpu_ns if stayed else 0
+        mark.gc_ns = gc_ns = self.gc_ns - mark.gc_ns
+        mark.compiles = compiles = self.compiles - mark.compiles
         mark.status = status
         mark.end_ns = end_ns
         if mark.token is not None:
@@ -216,8 +219,8 @@ class Tracker:
             # Not the mark, with an object for each of its numbers: some time later they would have to be fetched from
             # all over the memory, by another core. So they are given back while they are at hand.
             self._finished.append((
-                _pack(mark.start_ns, end_ns, self.gc_ns - mark.gc_ns, mark.request_id, mark.deadline_ns,
-                      mark.thread_ident, mark.thread_id, cpu_ns, self.compiles - mark.compiles, mark.in_flight),
+                _pack(mark.start_ns, end_ns, gc_ns, mark.request_id, mark.deadline_ns,
+                      mark.thread_ident, mark.thread_id, cpu_ns, compiles, mark.in_flight),
                 mark.route, status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
             ))  # fmt: skip
         else:

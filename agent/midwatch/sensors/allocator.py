@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from midwatch.sensors.base import SELDOM_S, Sensor, Unavailable
+from midwatch.sensors.base import Sensor, Unavailable
 from midwatch.sensors.cuda import initialised, used_indexes
 
 
@@ -23,19 +23,19 @@ _KEYS = ("num_alloc_retries", "num_device_alloc", "num_device_free")
 class AllocatorSensor(Sensor):
     """Reads the counters where the process has used CUDA; it never initialises it.
 
-    The call takes the allocator's mutex while it holds the GIL, so it comes seldom.
+    The call takes the allocator's mutex while it holds the GIL, so it comes with a sample of the process alone.
     """
 
     name = "allocator"
-    period_s = SELDOM_S
 
     def __init__(self) -> None:
         super().__init__()
         self._seen: dict[int, AllocatorCounts] = {}
         self._changes = AllocatorCounts()
 
-    def take(self) -> AllocatorCounts:
-        """Return what has changed since the last call."""
+    def take(self, now_ns: int) -> AllocatorCounts:
+        """Look, and return what has changed since the last call."""
+        self.tick(now_ns)
         changes, self._changes = self._changes, AllocatorCounts()
         return changes
 

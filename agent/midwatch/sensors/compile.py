@@ -47,6 +47,8 @@ class CompileSensor(Sensor):
             self._hook()
 
     def _hook(self) -> None:
+        if self._state == "off":
+            return  # stopped meanwhile, by another thread
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         if handler is None or self._handler is not None:
             return
@@ -57,10 +59,11 @@ class CompileSensor(Sensor):
         self._handler = handler
 
     def _close(self) -> None:
-        handler, self._handler = self._handler, None
-        if handler is not None:
-            handler.remove_start_callback(self._begins)
-            handler.remove_end_callback(self._ended)
+        with self._lock:
+            handler, self._handler = self._handler, None
+            if handler is not None:
+                handler.remove_start_callback(self._begins)
+                handler.remove_end_callback(self._ended)
 
     def _begins(self, *_args: Any) -> None:
         # Dynamo calls for the outermost compilation only, under a lock of its own: one at a time.

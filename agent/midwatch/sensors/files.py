@@ -13,7 +13,7 @@ def read_small(path: str) -> str:
     What is no UTF-8 is replaced: the kernel cuts a thread's name after 15 bytes, in the middle of a character if it is
     there.
 
-    `pathlib` and the text layer would run a page of Python for it; once a second, with a cold cache, that costs more
+    `pathlib` and the text layer would run a page of Python for it; once in a while, with a cold cache, that costs more
     than all else that a sensor does.
     """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

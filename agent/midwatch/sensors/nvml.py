@@ -15,7 +15,7 @@ from midwatch.clock import Clock
 from midwatch.model.resource import Device
 from midwatch.model.samples import GpuSample
 from midwatch.model.status import Part
-from midwatch.sensors.base import SELDOM_S, Sensor, Unavailable
+from midwatch.sensors.base import Sensor, Unavailable
 from midwatch.sensors.cuda import CudaDevice, used_devices
 from midwatch.sensors.nvmlmap import NvmlDevice, map_devices
 from midwatch.sensors.readings import Readings
@@ -62,7 +62,7 @@ class NvmlSensor(Sensor):
     ) -> None:
         super().__init__()
         self._fast_s = 1.0 / min(hz, 10.0)
-        self.period_s = SELDOM_S
+        self.period_s = _SLOW_NS / 1e9
         self._clock = clock
         self._urgent = urgent
         self._find_devices = devices
@@ -98,7 +98,7 @@ class NvmlSensor(Sensor):
             _look_for(self._library)
             self._library_seen = True
         if now_ns >= self._next_map_ns:
-            self._next_map_ns = now_ns + (_MAP_NS if self._mapped else 0)
+            self._next_map_ns = now_ns + (_MAP_NS if self._mapped else _SLOW_NS)
             self._map()
         slow = now_ns >= self._next_slow_ns
         if not self._mapped or not (slow or (now_ns >= self._next_ns and self._urgent())):
@@ -180,7 +180,7 @@ class NvmlSensor(Sensor):
 
     def _close(self) -> None:
         nvml, self._nvml = self._nvml, None
-        self._mapped, self._found, self._next_map_ns, self.period_s = (), (), 0, SELDOM_S
+        self._mapped, self._found, self._next_map_ns, self.period_s = (), (), 0, _SLOW_NS / 1e9
         if nvml is not None:
             nvml.nvmlShutdown()
 

@@ -39,7 +39,8 @@ class ProcessSensor(Sensor):
 
     Args:
         clock: the time.
-        allocator: changes of the device allocator's counters since the call before; they go into the same sample.
+        allocator: looks, and returns the changes of the device allocator's counters since the call before; they go into
+            the same sample.
     """
 
     name = "process"
@@ -76,17 +77,19 @@ class ProcessSensor(Sensor):
             raise Unavailable(f"/proc cannot be read here ({error.strerror}).") from error
         self._before = self._totals(self._clock.perf_ns())
 
-    def _look(self, now_ns: int) -> None:
-        with self._lock:  # whoever tells of a spike looks too
-            self._take_sample(now_ns)
+    def _look(self, now_ns: int) -> None:  # noqa: ARG002
+        with self._lock:  # whoever tells of a spike looks too, and may have come first
+            self._take_sample(self._clock.perf_ns())
 
     def _take_sample(self, now_ns: int) -> None:
-        now, before = self._totals(now_ns), self._before
+        before = self._before
+        if before is not None and now_ns <= before.at_ns:
+            return
+        now = self._before = self._totals(now_ns)
+        if before is None:
+            return
         # Behind the name, which may hold anything, in brackets: state is field 3, threads 20, pages in memory 24.
         stat = read_small(_STAT).rpartition(")")[2].split()
-        self._before = now
-        if before is None or now.at_ns <= before.at_ns:
-            return
         allocator = self._allocator()
         sample = HostSample(
             unix_ns=self._clock.to_unix(now_ns),

@@ -188,7 +188,13 @@ class TestClocks:
         units = Units(clock, tracker)
         roots, hooks = Roots(clock, units), ImportHooks()
         room = backroom.Backroom(
-            Settings(), clock, tracker=tracker, units=units, roots=roots, hooks=hooks, status=lambda: AgentStatus(0)
+            Settings(),
+            clock,
+            tracker=tracker,
+            units=units,
+            roots=roots,
+            hooks=hooks,
+            status=lambda _give_way: AgentStatus(0),
         )
         assert room._resource.start_unix_ns == now_ns - 50 * year_ns
         clock.advance(60.0)

@@ -39,6 +39,14 @@ def test_what_ends_while_it_takes_in_waits_for_the_next_time(agent):
     assert agent.intake.digest() == len(pieces)
 
 
+def test_there_is_no_leisure_while_thousands_wait(agent):
+    for _ in range(5_000):
+        agent.serve()
+    pieces = []
+    agent.intake.digest(lambda: pieces.append(agent.tracker.finished()))
+    assert pieces[0] == pytest.approx(2_000, abs=50)
+
+
 def test_the_workload_of_a_batchers_unit_is_kept_with_the_request_that_waited_for_it(agent):
     mark = agent.tracker.begin("rank", bind=False)
     unit = Unit()

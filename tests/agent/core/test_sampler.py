@@ -1,7 +1,7 @@
 import itertools
 import threading
 
-from midwatch.manners import AtLeisure
+from midwatch.manners import LEISURE_S, REST_S, AtLeisure
 from midwatch.model.status import Part
 from midwatch.sampler import Chore, Sampler
 from midwatch.senses import SensorRack
@@ -125,6 +125,24 @@ def test_an_overdue_request_is_digested_at_once(clock):
     sampler.run(stop)
     assert turns == [clock.perf_ns()]
     assert not wake.is_set()
+
+
+def test_who_waits_for_a_request_that_was_overdue_is_not_kept_waiting(clock):
+    wake, stop = threading.Event(), threading.Event()
+    rests = []
+
+    def digest(give_way):
+        clock.advance(0.001)
+        give_way()
+        rests.append(clock.slept[-1])
+        if len(rests) == 2:
+            stop.set()
+        return 1
+
+    give_way = AtLeisure(clock, wake.is_set)
+    wake.set()
+    Sampler(clock, wake=wake, give_way=give_way, digest=digest, chores=[], sensors=[]).run(stop)
+    assert rests == [REST_S, LEISURE_S]
 
 
 def test_a_task_that_breaks_keeps_no_other_from_its_turn(clock, swallowed):

@@ -163,4 +163,7 @@ def test_after_the_stop_nothing_is_called(hooks):
     hooks.after("midwatch_fixture_pkg", seen.append)
     hooks.stop()
     importlib.import_module("midwatch_fixture_pkg")
+    hooks.after("midwatch_fixture_pkg", seen.append)
+    hooks.after("midwatch_fixture_other", seen.append)
     assert seen == []
+    assert hooks not in sys.meta_path

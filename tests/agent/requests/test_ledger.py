@@ -1,6 +1,7 @@
 import gc
 from dataclasses import dataclass
 
+import pytest
 from midwatch.requests.ledger import Ledger, Ring
 from midwatch.requests.tracker import Tracker
 from midwatch.testing import FakeClock
@@ -43,6 +44,14 @@ def test_the_latest_is_the_last_of_those_that_share_time():
     assert ring_of(*spans).latest(15, 35) == spans[2]
     assert ring_of(*spans).latest(21, 29) is None
     assert ring_of().latest(0, 1) is None
+
+
+@pytest.mark.parametrize("count", [0, 3, 999, 1000, 1001, 2500])
+def test_those_within_a_time_are_counted_without_being_made(count):
+    ring = ring_of(*(Span(10 * n, 10 * n + 15) for n in range(count)), size=1000)
+    for start_ns, end_ns in ((0, 40_000), (17_000, 20_005), (20_000, 20_000), (-50, 10)):
+        inside = [s for s in ring.overlapping(start_ns, end_ns) if s.start_ns >= start_ns and s.end_ns <= end_ns]
+        assert ring.within(start_ns, end_ns) == len(inside)
 
 
 def test_a_request_comes_back_as_it_was():

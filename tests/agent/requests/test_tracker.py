@@ -1,5 +1,6 @@
 import threading
 
+from midwatch.requests.records import Recorder
 from midwatch.requests.tracker import MAX_ROUTES, OTHER
 
 
@@ -16,6 +17,16 @@ def test_a_request_is_measured_from_begin_to_end(tracker, clock):
     assert (seen.cpu_ns, seen.gc_ns, seen.compiles, seen.in_flight) == (7_000_000, 3_000_000, 1, 1)
     assert (seen.thread_ident, seen.thread_id) == (threading.get_ident(), threading.get_native_id())
     assert tracker.drain() == []
+
+
+def test_a_mark_that_somebody_still_holds_tells_differences_once_it_has_ended(tracker, clock):
+    tracker.gc_ns, tracker.compiles, clock.cpu = 50_000_000_000, 7, 3_600_000_000_000
+    mark = tracker.begin("rank")
+    clock.advance(1.0)
+    clock.cpu += 5_000_000
+    tracker.end(mark)
+    record = Recorder(clock).request(mark)
+    assert (record.cpu_ns, record.gc_ns, record.compile_events) == (5_000_000, 0, 0)
 
 
 def test_an_inner_request_is_part_of_the_outer(tracker):

@@ -51,14 +51,12 @@ def tables(monkeypatch):
 def test_differences_over_the_devices_in_use(tables, swallowed):
     sensor = AllocatorSensor()
     sensor.start()
-    sensor.tick(0)
-    assert sensor.take() == AllocatorCounts(0, 0, 0)
+    assert sensor.take(0) == AllocatorCounts(0, 0, 0)
     tables.grow(0, num_alloc_retries=1, num_device_alloc=3)
     sensor.tick(1)
     tables.grow(1, num_device_alloc=2, num_device_free=4)
-    sensor.tick(2)
-    assert sensor.take() == AllocatorCounts(1, 5, 4)
-    assert sensor.take() == AllocatorCounts(0, 0, 0)
+    assert sensor.take(2) == AllocatorCounts(1, 5, 4)
+    assert sensor.take(3) == AllocatorCounts(0, 0, 0)
     assert not swallowed
 
 
@@ -67,8 +65,7 @@ def test_a_reset_of_the_counters_is_no_negative_difference(tables):
     sensor.start()
     sensor.tick(0)
     tables.grow(0, num_device_alloc=-40)
-    sensor.tick(1)
-    assert sensor.take() == AllocatorCounts(0, 0, 0)
+    assert sensor.take(1) == AllocatorCounts(0, 0, 0)
 
 
 def test_devices_in_use_as_torch_describes_them(tables):
@@ -92,8 +89,7 @@ def test_a_torch_that_does_not_count(tables):
 def test_the_real_torch_without_cuda_is_never_initialised(swallowed):
     sensor = AllocatorSensor()
     sensor.start()
-    sensor.tick(0)
-    assert sensor.take() == AllocatorCounts()
+    assert sensor.take(0) == AllocatorCounts()
     assert used_devices() == ()
     assert not torch.cuda.is_initialized()
     assert not swallowed

@@ -66,6 +66,23 @@ def test_who_asks_for_what_was_just_now_is_told_up_to_now():
     assert [round(sample.interval_ns / 1e9, 2) for sample in sensor.take()] == [5.0, 2.0, 3.05]
 
 
+def test_looks_that_come_late_lose_nothing_and_count_nothing_twice(monkeypatch):
+    clock, throttled = FakeClock(), [0]
+    sensor = ProcessSensor(clock)
+    sensor.start()
+    monkeypatch.setattr(sensor._cgroup, "read", lambda: CgroupCpu(2.0, throttled[0]))
+    sensor._before = sensor._before._replace(cgroup=CgroupCpu(2.0, 0))
+    turned_ns = clock.perf_ns()
+    for _ in range(5):
+        clock.advance(1.0)
+        throttled[0] += 100
+        sensor.between(0, clock.perf_ns())
+        sensor.tick(turned_ns)  # of a turn that began long before
+    samples = sensor.take()
+    assert sum(sample.throttled_ns for sample in samples) == 500
+    assert sum(sample.interval_ns for sample in samples) == 5_000_000_000
+
+
 def test_counters_are_differences_over_all_threads():
     clock = SystemClock()
     sensor = ProcessSensor(clock)
