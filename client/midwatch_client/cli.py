@@ -21,6 +21,7 @@ from midwatch_client.commands.diff import diff
 from midwatch_client.commands.doctor import doctor
 from midwatch_client.commands.incidents import incidents
 from midwatch_client.commands.profile import profile
+from midwatch_client.commands.replay import replay
 from midwatch_client.commands.run import run
 from midwatch_client.commands.show import show
 from midwatch_client.commands.trace import trace
@@ -62,7 +63,7 @@ def build() -> typer.Typer:
     plain: dict[str, Any] = {"rich_markup_mode": None, "add_completion": False, "pretty_exceptions_enable": False}
     app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}, **plain)
     app.callback()(_about)
-    for command in (demo, collector, run, agents, profile, incidents, show, trace, analyze, diff, doctor):
+    for command in (demo, collector, run, agents, profile, incidents, show, trace, analyze, diff, replay, doctor):
         app.command()(_ends_well(command))
     database = typer.Typer(no_args_is_help=True, help="Look after the collector's database.", **plain)
     database.callback()(_about_db)

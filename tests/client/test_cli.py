@@ -14,7 +14,8 @@ from midwatch_client import cli
 from midwatch_client.commands.incidents import parse_kind, span_ns
 from midwatch_client.errors import Failure
 
-COMMANDS = ["demo", "collector", "run", "agents", "profile", "incidents", "show", "trace", "analyze", "diff", "doctor"]
+COMMANDS = ["demo", "collector", "run", "agents", "profile", "incidents", "show", "trace"]
+COMMANDS += ["analyze", "diff", "replay", "doctor"]
 HEAVY = ["grpc", "google", "numpy", "msgspec", "rich.table", "sqlalchemy", "torch", "uvicorn", "midwatch.trace"]
 
 
@@ -79,6 +80,7 @@ def test_the_collector_comes_from_the_environment(closed_port: int):
         (["profile", "ranker", "--requests", "3", "--seconds", "1"], "not both"),
         (["profile", "ranker", "--requests", "0"], "--requests"),
         (["profile"], "Missing argument"),
+        (["replay"], "Missing argument"),
         (["nonsense"], "nonsense"),
         (["run", "--", "/no/such/program"], "no program"),
     ],
