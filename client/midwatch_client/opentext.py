@@ -85,4 +85,6 @@ def _file(source: str, stack: contextlib.ExitStack) -> tuple[io.BufferedReader, 
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Failure(f"cannot read {source} ({reason}); give another file") from None
-    return file, path.name, about.st_size if stat.S_ISREG(about.st_mode) else 0
+    if stat.S_ISREG(about.st_mode):
+        return file, path.name, about.st_size
+    return file, source, 0  # the last part of /dev/fd/63 is no name

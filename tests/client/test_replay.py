@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 import signal
 import subprocess
@@ -252,6 +253,17 @@ def test_the_same_table_however_it_is_written(tmp_path, data):
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_sentence_with_line_and_remedy(text, said):
     assert said in refused(text)
+
+
+def test_a_pipe_that_the_shell_gives_a_path():
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"5\n" * 30)
+        os.close(writing)
+        found = document(f"/dev/fd/{reading}")
+    finally:
+        os.close(reading)
+    assert (found["file"], found["requests"]) == (f"/dev/fd/{reading}", 30)
 
 
 def test_files_that_are_none(tmp_path):
