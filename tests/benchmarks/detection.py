@@ -19,7 +19,7 @@ from typing import Any
 from series import labels, recorded
 from series.inject import bar_ms, pair
 from series.rules import CEILING, RULES, ceiling, noise_limit
-from series.scenarios import SCENARIOS, Scenario
+from series.scenarios import SCENARIOS
 from series.score import Score, score
 from series.values import Answer, Series
 
@@ -28,15 +28,17 @@ Table = dict[str, dict[str, Score]]
 """Scenario, rule, score."""
 
 
-def measure(scenario: Scenario, untouched: Series, injected: Series) -> dict[str, Score]:
+def measure(untouched: Series, injected: Series) -> dict[str, Score]:
     """Score all rules on the two variants of one scenario and seed."""
     limit = noise_limit(untouched)
     clear = ceiling(injected, limit)
     bars = injected.latency_ms / bar_ms(injected.level_ms)
+    answers = {name: (rule(injected), rule(untouched)) for name, rule in RULES.items()}
+    answers[CEILING] = (Answer(clear), Answer(ceiling(untouched, limit)))
     scores = {}
-    for name, rule in {**RULES, CEILING: lambda series: Answer(ceiling(series, limit))}.items():
-        scores[name] = score(injected, rule(injected), clear=clear, bars=bars)
-        scores[name].add(score(untouched, rule(untouched)))
+    for name, (of_injected, of_untouched) in answers.items():
+        scores[name] = score(injected, of_injected, clear=clear, bars=bars)
+        scores[name].add(score(untouched, of_untouched))
     return scores
 
 
@@ -129,7 +131,10 @@ def main() -> int:
     if given.write and (given.scenario or given.seeds != list(SEEDS)):
         parser.error("--write commits to all scenarios and seeds; leave out --scenario and --seeds")
     began = time.monotonic()
-    table: Table = run_recorded(given.csv) if given.csv else {}
+    try:
+        table: Table = run_recorded(given.csv) if given.csv else {}
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     entries: dict[str, dict[str, Any]] = {}
     together: Table = {}
     for scenario in () if given.csv else SCENARIOS:
@@ -140,7 +145,7 @@ def main() -> int:
             if given.check or given.write:
                 entries.setdefault(scenario.name, {})[str(seed)] = labels.entry(untouched, injected)
                 continue
-            scores = measure(scenario, untouched, injected)
+            scores = measure(untouched, injected)
             merge(table, scenario.name, scores)
             merge(together, "all", scores)
     if given.write:

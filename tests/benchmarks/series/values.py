@@ -91,7 +91,9 @@ class Draws:
 
     def uniform(self, count: int) -> Floats:
         """``count`` numbers in (0, 1)."""
-        return ((self._bits.random_raw(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        words: npt.NDArray[np.uint64] = self._bits.random_raw(count)
+        numbers: Floats = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        return numbers
 
     def between(self, low: float, high: float) -> float:
         """One number between the two."""
