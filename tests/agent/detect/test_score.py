@@ -1,11 +1,12 @@
 """The score of the detection bench on series small enough to count by hand."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from series.rules import RULES, ceiling, noise_limit
-from series.scenarios import NO_SHAPES
+from series.scenarios import NO_SHAPES, SCENARIOS
 from series.score import PER_HOUR, SHIFT_REQUESTS, TOLD_REQUESTS, Score, poisson_interval, score
 from series.values import CLUSTER, SHIFT, SINGLE, SPIKE, TAIL, Answer, Label, Series
 
@@ -97,7 +98,8 @@ def test_scores_add_up():
     total = Score()
     total.add(score(series, flagged(20, 3, 5)))
     total.add(score(series, flagged(20, 6, told=((TAIL, 11),))))
-    assert (total.spikes, total.found, total.false_alarms, total.requests) == (2, 1, 2, 40)
+    total.add(score(series_of([10.0] * 5), flagged(5, 1, 2, 3)))
+    assert (total.spikes, total.found, total.false_alarms, total.in_healthy, total.requests) == (2, 1, 5, 3, 45)
     assert total.patterns == {SINGLE: (1, 2)}
     assert total.events == {TAIL: (1, 2)}
     assert total.tells
@@ -132,9 +134,11 @@ class TestRules:
         assert whole.any()
         assert (whole[:4505] == part).all()
 
-    def test_the_ceiling_allows_one_healthy_request_an_hour(self):
-        latencies_ms = np.full(2 * PER_HOUR, 10.0)
-        latencies_ms[[5, 50, 500]] = [20.0, 30.0, 40.0]
-        series = series_of(latencies_ms)
-        assert noise_limit(series) == pytest.approx(2.0)
-        assert np.flatnonzero(ceiling(series, noise_limit(series))).tolist() == [50, 500]
+    def test_the_ceiling_is_over_one_healthy_request_an_hour(self):
+        exact = math.exp(0.3 * NormalDist().inv_cdf(1 - 1 / PER_HOUR))
+        low_traffic = next(scenario for scenario in SCENARIOS if scenario.name == "low-traffic")
+        assert noise_limit(low_traffic) == pytest.approx(exact, rel=0.05)
+
+    def test_the_ceiling_flags_what_is_over_its_limit(self):
+        series = series_of([10.0, 20.0, 20.1, 400.0])
+        assert ceiling(series, 2.0).tolist() == [False, False, True, True]

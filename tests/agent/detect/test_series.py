@@ -40,15 +40,23 @@ def test_a_spike_takes_three_medians_and_ten_milliseconds_more(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_the_twins_differ_in_what_is_labelled_and_in_nothing_else(name):
+def test_only_what_is_labelled_was_touched(name):
+    before, _ = healthy(BY_NAME[name], 1, inject.INJECTED)
     untouched, injected = pair(BY_NAME[name], 1)
     labelled = np.zeros(len(injected), dtype=bool)
     for label in injected.labels:
         labelled[label.first : label.last + 1] = True
     assert untouched.labels == ()
-    assert (untouched.at_us == injected.at_us).all()
-    assert (untouched.latency_us == injected.latency_us)[~labelled].all()
-    assert (untouched.latency_us != injected.latency_us)[injected.spikes()].mean() > 0.9
+    assert (before.at_us == injected.at_us).all()
+    assert (before.latency_us == injected.latency_us)[~labelled].all()
+    assert (before.latency_us != injected.latency_us)[injected.spikes()].mean() > 0.9
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_noise_of_the_two_variants_is_drawn_apart(name):
+    untouched, injected = pair(BY_NAME[name], 1)
+    ratios = [np.log(one.latency_ms / one.level_ms) for one in (untouched, injected)]
+    assert abs(np.corrcoef(*ratios)[0, 1]) < 0.02
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME.keys() - {"cold-start"}))
@@ -64,8 +72,9 @@ def test_the_rate_is_that_of_the_scenario():
 
 
 def test_the_tail_of_a_healthy_log_normal_is_no_label():
-    untouched, injected = pair(BY_NAME["heavy-tailed"], 1)
-    slow = untouched.latency_ms > 3 * untouched.level_ms
+    before, _ = healthy(BY_NAME["heavy-tailed"], 1, inject.INJECTED)
+    _, injected = pair(BY_NAME["heavy-tailed"], 1)
+    slow = before.latency_ms > 3 * before.level_ms
     assert slow.mean() == pytest.approx(0.0336, abs=0.002)  # P(z > ln 3 / 0.6)
     labelled = np.isin(np.flatnonzero(slow), injected.spikes())
     assert labelled.mean() < 0.01

@@ -15,6 +15,8 @@ from series.values import CLUSTER, RECURRING, SHIFT, SINGLE, SPIKE, TAIL, Draws,
 
 TIMES = 3.0
 OVER_MS = 10.0
+INJECTED = "injected"
+"""The stream of the noise into which something is injected."""
 _LEAST, _MOST = 1.02, 30.0
 """The size of a spike, in bars."""
 _STRETCHES = 3
@@ -25,9 +27,17 @@ _TAIL_WIDENS = 2.5
 
 
 def pair(scenario: Scenario, seed: int) -> tuple[Series, Series]:
-    """Return the healthy series and its injected twin: the same arrivals and the same noise."""
-    untouched, noise = healthy(scenario, seed)
-    draws = Draws(scenario.name, seed, "injected")
+    """Return a healthy series and an injected one.
+
+    Their noise is drawn apart: false alarms of both may be counted, and none is the other's over again.
+    """
+    return healthy(scenario, seed)[0], injected(scenario, seed)
+
+
+def injected(scenario: Scenario, seed: int) -> Series:
+    """Return a healthy series of its own after all that was injected into it."""
+    untouched, noise = healthy(scenario, seed, INJECTED)
+    draws = Draws(scenario.name, seed, "what goes wrong")
     labels = _shifts(scenario, draws, noise) + _tails(scenario, draws, noise)
     patterns = _spikes(scenario, draws)
     patterns = {index: pattern for index, pattern in patterns.items() if not (len(noise.cold) and noise.cold[index])}
@@ -36,10 +46,9 @@ def pair(scenario: Scenario, seed: int) -> tuple[Series, Series]:
     sizes = _LEAST * (_MOST / _LEAST) ** draws.uniform(len(chosen))
     latency_ms[chosen] = np.maximum(latency_ms[chosen], bar_ms(noise.level_ms[chosen]) * sizes)
     labels += [Label(SPIKE, int(index), int(index), patterns[int(index)]) for index in chosen]
-    injected = dataclasses.replace(
+    return dataclasses.replace(
         untouched, latency_us=microseconds(latency_ms), level_ms=noise.level_ms, labels=tuple(labels)
     )
-    return untouched, injected
 
 
 def bar_ms(level_ms: Floats) -> Floats:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from midwatch.detect.detector import RouteDetector, Verdict
 from midwatch.detect.replay import replay
+from series.scenarios import Scenario, healthy
 from series.score import PER_HOUR
 from series.values import Answer, Bools, Floats, Series
 
@@ -75,12 +76,22 @@ RULES: dict[str, Rule] = {
     "2 x p99, 5 min": twice_p99,
 }
 CEILING = "ceiling"
+LIMIT_HOURS = 8
 
 
-def noise_limit(healthy: Series) -> float:
-    """Return how many times the true level healthy requests exceed just once in an hour's worth of requests."""
-    ratios = np.sort(healthy.latency_ms / healthy.level_ms)
-    return float(ratios[-1 - len(ratios) // PER_HOUR])
+def noise_limit(scenario: Scenario) -> float:
+    """Return how many times the true level healthy requests exceed once in an hour's worth of requests.
+
+    Taken from `LIMIT_HOURS` of noise that is in none of the scored series: of n ordered numbers the k-th from above is
+    exceeded k times, on average, by n others.
+    """
+    wanted, ratios = LIMIT_HOURS * PER_HOUR, []
+    for number in range(-(-wanted // scenario.count)):
+        series, _ = healthy(scenario, number, "limit")
+        ratios.append(series.latency_ms / series.level_ms)
+    whole = np.concatenate(ratios)
+    rank = len(whole) // PER_HOUR
+    return float(np.partition(whole, -rank)[-rank])
 
 
 def ceiling(series: Series, limit: float) -> Bools:

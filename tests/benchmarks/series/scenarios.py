@@ -49,10 +49,10 @@ class Scenario:
     tails: int = 0
 
 
-def healthy(scenario: Scenario, seed: int) -> tuple[Series, Noise]:
-    """Return the untouched series, and what it was made of."""
-    noise = scenario.make(Draws(scenario.name, seed, "noise"), scenario.count)
-    gaps_s = Draws(scenario.name, seed, "arrivals").exponential(scenario.count) / (scenario.rate * noise.busy)
+def healthy(scenario: Scenario, seed: int, stream: str = "healthy") -> tuple[Series, Noise]:
+    """Return an untouched series, and what it was made of; each ``stream`` gives another one."""
+    noise = scenario.make(Draws(scenario.name, seed, f"{stream} noise"), scenario.count)
+    gaps_s = Draws(scenario.name, seed, f"{stream} arrivals").exponential(scenario.count) / (scenario.rate * noise.busy)
     at_us = np.cumsum(np.maximum(1, np.rint(gaps_s * 1e6)).astype(np.int64))
     return Series(scenario.name, at_us, microseconds(noise.level_ms * noise.ratio), noise.level_ms, noise.shapes), noise
 

@@ -39,6 +39,8 @@ class Score:
     clear: int = 0
     clear_found: int = 0
     false_alarms: int = 0
+    in_healthy: int = 0
+    """False alarms in series without any label."""
     requests: int = 0
     patterns: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Found and all, for each pattern of spikes and each band of sizes."""
@@ -54,6 +56,7 @@ class Score:
         self.clear += other.clear
         self.clear_found += other.clear_found
         self.false_alarms += other.false_alarms
+        self.in_healthy += other.in_healthy
         self.requests += other.requests
         self.tells |= other.tells
         for mine, theirs in ((self.patterns, other.patterns), (self.events, other.events)):
@@ -100,6 +103,7 @@ def score(series: Series, answer: Answer, *, clear: Bools | None = None, bars: F
         tells=answer.told is not None,
     )
     _score_events(series, answer.told or (), counted)
+    counted.in_healthy = 0 if series.labels else counted.false_alarms
     if clear is not None:
         counted.clear = int(clear[spikes].sum())
         counted.clear_found = int((flags & clear)[spikes].sum())
