@@ -1,11 +1,12 @@
 """Prints which injected spikes the detector and some simple rules find on generated latencies, and their false alarms.
 
-Every scenario is generated twice from each seed, each time with noise of its own: untouched, where each flag is a false
-alarm, and with spikes, rising tails and level shifts injected. The labels are the injected list. What is injected stands
-in `series/inject.py`, what counts in `series/score.py`, and the rules in `series/rules.py`. Beside them stands a ceiling:
-the best that any rule with one limit could do that knows the true median of every moment and is allowed one false alarm
-an hour on average. Spikes over that limit are called clear; no rule with one limit finds the others without more alarms.
-False alarms an hour are of an hour with 360000 requests, that is at 100 requests a second.
+Every scenario is generated twice from each seed, each time with noise of its own: untouched, where each flag is a
+false alarm, and with spikes, rising tails and level shifts injected. The labels are the injected list. What is
+injected stands in `series/inject.py`, what counts in `series/score.py`, and the rules in `series/rules.py`. Beside
+them stands a ceiling: the best that any rule with one limit could do that knows the true median of every moment and
+is allowed one false alarm an hour on average. Spikes over that limit are called clear; no rule with one limit finds
+the others without more alarms. False alarms an hour are of an hour with 360000 requests, that is at 100 requests a
+second.
 """
 
 from __future__ import annotations
