@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import os
@@ -28,6 +29,7 @@ from midwatch_client.commands.trace import trace
 from midwatch_client.errors import Failure
 
 INTERRUPTED = 130
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _PACKAGES = {"grpc": "grpcio", "google": "protobuf", "numpy": "numpy", "msgspec": "msgspec"}
 
 
@@ -52,10 +54,14 @@ def _ends_well(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader had enough. Python flushes once more at exit, which must not fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _write_no_more()  # the reader had enough
 
     return guarded
+
+
+def _write_no_more() -> None:
+    """Python flushes once more at exit, which must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build() -> typer.Typer:
@@ -96,4 +102,11 @@ def main() -> None:
         # A name that the terminal has no letters for is no reason to fail: it is written as an escape, too.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    build()(prog_name="midwatch")
+    try:
+        build()(prog_name="midwatch")
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        progress(f"midwatch: the output could not be written: {os.strerror(error.errno or 0)}")
+        _write_no_more()
+        sys.exit(1)

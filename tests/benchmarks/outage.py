@@ -155,11 +155,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     parser.add_argument("--rounds", type=int, default=3, help="of one run without and one with an agent, 25 s each")
+    services = {one.name: one for one in (*ALL, SPIKE)}
     parser.add_argument(
-        "--spikes", action="store_true", help="use the service with planted spikes, so that more is uploaded"
+        "--service",
+        default=WINDOWS_ON,
+        choices=services,
+        help=f"{WINDOWS_ON} feels every disturbance of the host; {SPIKE.name} has planted spikes, so more is uploaded",
     )
     given = parser.parse_args()
-    expected = SPIKE if given.spikes else next(one for one in ALL if one.name == WINDOWS_ON)
+    expected = services[given.service]
     rows: list[dict[str, latency.Row]] = []
     with tempfile.TemporaryDirectory(prefix="midwatch-outage-") as name:
         folder = Path(name)

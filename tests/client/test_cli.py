@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -183,3 +184,20 @@ def test_a_time_before_all_times_asks_for_everything(closed_port: int):
     failed = midwatch("incidents", "--since", "99999999999d", "--collector", f"127.0.0.1:{closed_port}")
     assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
     assert "no collector at" in failed.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("arguments", [("--help",), ("analyze", "--help"), ("replay", "-"), ("replay", "-", "--json")])
+def test_output_that_nobody_can_keep_is_one_sentence(arguments):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "midwatch_client", *arguments],
+            check=False,
+            input="5.0\n6.0\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.stderr == "midwatch: the output could not be written: No space left on device\n"
+    assert done.returncode == 1
