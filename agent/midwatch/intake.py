@@ -86,16 +86,12 @@ class Intake:
         self.spikes = 0
 
     def digest(self, give_way: Callable[[], None] | None = None) -> int:
-        """Take in all requests and units that have finished by now; return how many these were.
+        """Take in all requests and units that have finished by now; return how many requests these were.
 
         ``give_way`` is called in between, unless so many wait that there is no leisure.
         """
         hurried = GiveWay(self._clock)
-        with self._lock:  # all of them before a request that waited for one
-            units = self._units.drain()
-            for start in range(0, len(units), _BATCH):
-                self._ledger.units.add(*units[start : start + _BATCH])
-                hurried()
+        self._take_units(hurried)
         count = left = self._tracker.finished()
         most = 1  # the first one finds nothing in any cache, and takes as long as a hundred later ones
         while left > 0:
@@ -107,7 +103,7 @@ class Intake:
             most = _BATCH
             left -= len(taken)
             (hurried if give_way is None or left > _BACKLOG else give_way)()
-        return count + len(units)
+        return count
 
     def look_for_hung(self) -> None:
         """Tell of requests that have been overdue for ten seconds and still run: they may never end.
@@ -149,6 +145,13 @@ class Intake:
         if book is None:
             book = self._books[route] = RouteBook(self._settings)
         return book
+
+    def _take_units(self, give_way: Callable[[], None]) -> None:
+        with self._lock:  # all of them before a request that waited for one
+            for left in range(self._units.finished(), 0, -_BATCH):
+                for numbers, *others in self._units.take(min(left, _BATCH)):
+                    self._ledger.units.put(numbers, others)
+                give_way()
 
     def _take_all(self, taken: list[Finished]) -> None:
         for finished in taken:

@@ -17,10 +17,8 @@ _TOGETHER_NS = 20_000_000
 """What is due so soon is done in the same turn: to wake up once more would cost as much as what is done."""
 _DIGEST_NS, _DENSEST_NS = 1_000_000_000, 50_000_000
 """Deadlines are learnt, and spikes without a deadline found, within this time."""
-_AT_ONCE = 400
-"""Finished requests that may wait for one digest. The garbage collector comes at 700 new objects that live, by default:
-without us it would not come to a service that gives back all that it takes.
-"""
+_AT_ONCE = 4_000
+"""Finished requests that may wait for one digest."""
 
 
 class Ticking(Protocol):

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
-from midwatch.requests.tracker import NUMBERS, OTHERS, Mark
+from midwatch.requests import tracker, units
+from midwatch.requests.tracker import Mark
 from midwatch.requests.units import Unit
 
 _MAX = 8_192
@@ -140,9 +141,5 @@ class Ledger:
     """Requests and units that have ended."""
 
     def __init__(self) -> None:
-        self.requests = Ring(Mark, NUMBERS[len(_TIMES) :], OTHERS)
-        self.units = Ring(
-            Unit,
-            ("unit_id", "thread_ident", "thread_id", "requests", "owner_id"),
-            ("name", "thread_name", "workload"),
-        )
+        self.requests = Ring(Mark, tracker.NUMBERS[len(_TIMES) :], tracker.OTHERS)
+        self.units = Ring(Unit, units.NUMBERS[len(_TIMES) :], units.OTHERS)

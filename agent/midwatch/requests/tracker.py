@@ -35,6 +35,7 @@ OTHERS = ("route", "status", "is_async", "open_end", "thread_name", "workload", 
 FIRST_NUMBERS = struct.Struct("=3q")
 _NUMBERS = struct.Struct(f"={len(NUMBERS)}q")
 _pack = _NUMBERS.pack
+_FIELDS = 1 + len(OTHERS)
 
 
 class Route:
@@ -130,7 +131,8 @@ class Tracker:
         self._ids = itertools.count(1)
         self._open: dict[int, Mark] = {}
         self._current: ContextVar[Mark | None] = ContextVar("midwatch_request", default=None)
-        self._finished: deque[Finished] = deque()
+        self._finished: deque[Any] = deque()
+        """The fields of `Finished` of one request after another; one thread at a time takes from it."""
         self._routes: dict[str, Route] = {OTHER: Route(OTHER)}
         # Re-entrant: to allocate under it may start a collection, and a finaliser of the host's may begin a request.
         self._routes_lock = threading.RLock()
@@ -215,10 +217,11 @@ class Tracker:
             mark.token = None
         if self.off:
             return
-        if len(self._finished) < _MAX_FINISHED:
+        if len(self._finished) < _MAX_FINISHED * _FIELDS:
             # Not the mark, with an object for each of its numbers: some time later they would have to be fetched from
-            # all over the memory, by another core. So they are given back while they are at hand.
-            self._finished.append((
+            # all over the memory, by another core. So they are given back while they are at hand. One after another,
+            # and not as a tuple: those that wait would bring the garbage collector.
+            self._finished.extend((
                 _pack(mark.start_ns, end_ns, gc_ns, mark.request_id, mark.deadline_ns,
                       mark.thread_ident, mark.thread_id, cpu_ns, compiles, mark.in_flight),
                 mark.route, status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
@@ -285,11 +288,9 @@ class Tracker:
         self._arrival.set()
 
     def take(self, limit: int) -> list[Finished]:
-        """Take out finished requests as they were packed, the oldest first."""
-        taken: list[Finished] = []
-        while self._finished and len(taken) < limit:
-            taken.append(self._finished.popleft())
-        return taken
+        """Take out finished requests as they were packed, the oldest first. For one thread at a time."""
+        pop, count = self._finished.popleft, min(limit, self.finished())
+        return [(pop(), pop(), pop(), pop(), pop(), pop(), pop(), pop()) for _ in range(count)]
 
     def drain(self) -> list[Mark]:
         """Take out all finished requests as marks, the oldest first."""
@@ -297,7 +298,7 @@ class Tracker:
 
     def finished(self) -> int:
         """Return how many finished requests wait to be taken out."""
-        return len(self._finished)
+        return len(self._finished) // _FIELDS
 
     def after_fork(self) -> None:
         """In a forked child: mark nothing, and wait for no lock that a thread of the parent's held."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 import sys
 import threading
 from collections import deque
@@ -21,6 +22,14 @@ _MANY = 20
 _LONG_NS = 5_000_000_000
 _CARRIED = 0.5
 _ROUTE_MEMORY = 100
+NUMBERS = ("start_ns", "end_ns", "unit_id", "thread_ident", "thread_id", "requests", "owner_id")
+OTHERS = ("name", "thread_name", "workload")
+"""The fields of `Unit` that a finished one keeps, in the order of `FinishedUnit`."""
+_NUMBERS = struct.Struct(f"={len(NUMBERS)}q")
+_pack = _NUMBERS.pack
+_FIELDS = 1 + len(OTHERS)
+FinishedUnit = tuple[bytes, str, str, Workload]
+"""A finished unit: its `NUMBERS`, packed, and its `OTHERS`."""
 _SCRIPTED = frozenset({"RecursiveScriptModule", "TopLevelTracedModule"})
 
 
@@ -76,7 +85,8 @@ class Units:
         self._tracker = tracker
         self._here = _Here()
         self._ids = itertools.count(1)
-        self._finished: deque[Unit] = deque()
+        self._finished: deque[Any] = deque()
+        """The fields of `FinishedUnit` of one after another, as `Tracker.end` keeps requests."""
         self._first_ns = 0
         self._begun = 0
         self.as_requests = False
@@ -110,12 +120,18 @@ class Units:
             if key == id(module):
                 return
 
+    def take(self, limit: int) -> list[FinishedUnit]:
+        """Take out finished units as they were packed, the oldest first. For one thread at a time."""
+        pop, count = self._finished.popleft, min(limit, self.finished())
+        return [(pop(), pop(), pop(), pop()) for _ in range(count)]
+
+    def finished(self) -> int:
+        """Return how many finished units wait to be taken out."""
+        return len(self._finished) // _FIELDS
+
     def drain(self) -> list[Unit]:
-        """Take out finished units, the oldest first."""
-        units: list[Unit] = []
-        while self._finished:
-            units.append(self._finished.popleft())
-        return units
+        """Take out all finished units, the oldest first."""
+        return [_unpacked(finished) for finished in self.take(_MAX_FINISHED)]
 
     def explain(self, mark: Mark, past: PastUnits) -> None:
         """Give a request without a unit in its own context the workload of the last one that it waited for.
@@ -165,8 +181,12 @@ class Units:
         if not unit.owner_id:
             unit.requests = max(unit.requests, self._tracker.count())
         self._tracker.unit_ran(unit.thread_ident, unit.end_ns)
-        if len(self._finished) < _MAX_FINISHED:
-            self._finished.append(unit)
+        if len(self._finished) < _MAX_FINISHED * _FIELDS:
+            self._finished.extend((
+                _pack(unit.start_ns, unit.end_ns, unit.unit_id, unit.thread_ident, unit.thread_id, unit.requests,
+                      unit.owner_id),
+                unit.name, unit.thread_name, unit.workload,
+            ))  # fmt: skip
         else:
             drops.drop("unit_queue_full")
 
@@ -179,6 +199,15 @@ class Units:
             self._first_ns = self._first_ns or now_ns
             self.as_requests = self._begun >= _MANY and now_ns - self._first_ns >= _LONG_NS
         return self.as_requests
+
+
+def _unpacked(finished: FinishedUnit) -> Unit:
+    unit = Unit()
+    numbers, unit.name, unit.thread_name, unit.workload = finished
+    (
+        unit.start_ns, unit.end_ns, unit.unit_id, unit.thread_ident, unit.thread_id, unit.requests, unit.owner_id,
+    ) = _NUMBERS.unpack(numbers)  # fmt: skip
+    return unit
 
 
 def waits_for_units(mark: Mark) -> bool:

@@ -100,7 +100,7 @@ def test_requests_are_taken_in_before_many_wait_and_once_a_second_where_few_come
 
     class Enough(threading.Event):
         def is_set(self):
-            rate[0] = 100 if clock.perf_ns() - begin < 5_000_000_000 else 4_000
+            rate[0] = 100 if clock.perf_ns() - begin < 5_000_000_000 else 40_000
             return clock.perf_ns() - begin >= 10_000_000_000
 
     sampler.run(Enough())

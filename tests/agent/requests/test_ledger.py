@@ -69,6 +69,16 @@ def test_a_request_comes_back_as_it_was():
     assert (past.status, past.is_async, past.extra.trace_id) == ("error", True, "4bf9")
 
 
+def test_what_has_ended_and_waits_is_no_object_for_the_collector():
+    tracker = Tracker(FakeClock())
+    tracker.end(tracker.begin("rank"))
+    before = len(gc.get_objects())
+    for _ in range(1_000):
+        tracker.end(tracker.begin("rank"))
+    assert len(gc.get_objects()) - before < 50
+    assert tracker.finished() == 1_001
+
+
 def test_what_has_ended_keeps_no_object_for_the_collector():
     clock, ledger = FakeClock(), Ledger()
     tracker = Tracker(clock)
