@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from midwatch import forks
@@ -23,6 +23,10 @@ from midwatch.shortage import no_descriptor_left
 
 _MAX_KEPT = 600
 _SLOW_NS = 1_000_000_000
+_DRIVERS = ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")
+"""One of these is there where a driver is. To look for a library that is not there holds the GIL for ten milliseconds,
+each time.
+"""
 _MAP_NS = 10_000_000_000
 """How often to ask whether the process uses another device by now."""
 _REASONS = (
@@ -47,6 +51,7 @@ class NvmlSensor(Sensor):
         urgent: whether a request is overdue now.
         devices: the CUDA devices that the process uses; none before it has initialised CUDA.
         library: the file that NVML comes in.
+        drivers: files of which one is there where a driver is.
     """
 
     name = "nvml"
@@ -59,6 +64,7 @@ class NvmlSensor(Sensor):
         urgent: Callable[[], bool] = lambda: False,
         devices: Callable[[], tuple[CudaDevice, ...]] = used_devices,
         library: str = "libnvidia-ml.so.1",
+        drivers: Sequence[str] = _DRIVERS,
     ) -> None:
         super().__init__()
         self._fast_s = 1.0 / min(hz, 10.0)
@@ -67,6 +73,7 @@ class NvmlSensor(Sensor):
         self._urgent = urgent
         self._find_devices = devices
         self._library = library
+        self._drivers = drivers
         self._library_seen = False
         self._nvml: Any = None
         self._found: tuple[CudaDevice, ...] = ()
@@ -95,6 +102,8 @@ class NvmlSensor(Sensor):
 
     def _look(self, now_ns: int) -> None:
         if not self._library_seen:
+            if not self._find_devices() and not any(map(os.path.exists, self._drivers)):
+                raise Unavailable("This machine has no NVML: there is no NVIDIA driver.")
             _look_for(self._library)
             self._library_seen = True
         if now_ns >= self._next_map_ns:

@@ -153,7 +153,7 @@ USED = (CudaDevice(0, "NVIDIA H200", uuid="bbbb-2", memory_bytes=150_000_000_000
 
 
 def sensor_of(clock, **settings):
-    settings = {"devices": lambda: USED, "library": "libc.so.6"} | settings
+    settings = {"devices": lambda: USED, "library": "libc.so.6", "drivers": ("/proc/self",)} | settings
     sensor = NvmlSensor(clock, **settings)
     sensor.start()
     return sensor
@@ -242,6 +242,19 @@ def test_a_machine_without_nvml(clock, swallowed):
     status = sensor.status()
     assert status.state == "unavailable"
     assert status.detail == "This machine has no NVML (libnvidia-ml-of-no-machine.so.1 was not found)."
+    assert not swallowed
+
+
+def test_where_there_is_no_driver_no_library_is_looked_for_before_cuda_is_used(machine, clock, swallowed):
+    used = []
+    sensor = sensor_of(clock, devices=lambda: tuple(used), drivers=("/proc/no-such-driver",))
+    tick(sensor, clock, 1)
+    status = sensor.status()
+    assert (status.state, status.detail) == ("unavailable", "This machine has no NVML: there is no NVIDIA driver.")
+    used += USED
+    for _ in range(12):
+        tick(sensor, clock, 1)
+    assert len(sensor.take()) > 0
     assert not swallowed
 
 
