@@ -24,7 +24,7 @@ from contextlib import closing
 from pathlib import Path
 
 from faults import latency, runner
-from faults.expected import ALL, SPIKE, WINDOWS_ON, Expected
+from faults.expected import ALL, HTTP, SPIKE, WINDOWS_ON, Expected
 from midwatch_client.api import Client
 
 BEFORE_S = 5.0
@@ -155,12 +155,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     parser.add_argument("--rounds", type=int, default=3, help="of one run without and one with an agent, 25 s each")
-    services = {one.name: one for one in (*ALL, SPIKE)}
+    services = {one.name: one for one in (*ALL, SPIKE, HTTP)}
     parser.add_argument(
         "--service",
         default=WINDOWS_ON,
         choices=services,
-        help=f"{WINDOWS_ON} feels every disturbance of the host; {SPIKE.name} has planted spikes, so more is uploaded",
+        help=f"{WINDOWS_ON} feels every disturbance of the host; {SPIKE.name} has planted spikes, so more is uploaded; "
+        f"{HTTP.name} is asked over HTTP by another process",
     )
     given = parser.parse_args()
     expected = services[given.service]

@@ -41,5 +41,6 @@ ALL = (
     Expected("clean_graph", CLEAN),
 )
 SPIKE = Expected("spike_gc", "gc_pause")
+HTTP = Expected("http_rank", CLEAN)
 WINDOWS_ON = "tiny_kernels"
 """The service whose requests are timed in windows: launch-bound, so it feels every disturbance of the host."""
