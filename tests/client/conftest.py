@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import math
 import random
+import subprocess
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -166,3 +167,21 @@ class Forger:
     def sent(self, cls: type) -> Any:
         """Return a forged value of ``cls`` as it comes over the wire."""
         return from_message(to_message(self.value(cls)))
+
+
+@pytest.fixture
+def left_early():
+    """Runs commands of the shell in a pipe whose reader leaves before it has read anything."""
+
+    def run(commands):
+        return subprocess.run(
+            f"set -o pipefail; {commands} | true",
+            check=False,
+            shell=True,
+            executable="/bin/bash",
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
