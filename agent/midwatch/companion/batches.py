@@ -60,10 +60,15 @@ class Batcher:
         )
         self.put(Kind.TRACE, [ingest_pb2.Record(trace_chunk=chunk)])
 
-    def tick(self) -> None:
-        """Spool the samples once they have waited for a second."""
-        if self._samples and time.monotonic() - self._since_s >= self._patience_s:
-            self.flush()
+    def tick(self) -> float | None:
+        """Spool the samples once they have waited for a second. Return when that is, in seconds; None without any."""
+        if not self._samples:
+            return None
+        left_s = self._since_s + self._patience_s - time.monotonic()
+        if left_s > 0:
+            return left_s
+        self.flush()
+        return None
 
     def flush(self) -> None:
         """Spool the samples now."""

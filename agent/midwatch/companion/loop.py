@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import selectors
 import time
 from collections.abc import Callable
@@ -11,7 +13,10 @@ from midwatch.companion.parent import Parent
 from midwatch.guard import guard
 from midwatch.link.frames import Channel, Frame
 
-_TURN_S = 0.5
+TURN_S = 0.5
+CALM_S = 5.0
+"""Between two turns while nothing waits. Each costs a process that has slept a millisecond, on a core that the service
+may want: it finds nothing in any cache."""
 _FLUSHING_TURN_S = 0.02
 _FEW = 8
 """Frames read at once: those not handled yet would die with this process."""
@@ -27,16 +32,16 @@ _CLOSE_S = 20
 class Sink(Protocol):
     """Where frames go: `Upstream` or `Nowhere`."""
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self, rouse: Callable[[], None]) -> None:
+        """Begin. ``rouse``, from any thread, has the next `tick` come at once."""
         ...
 
     def handle(self, frame: Frame) -> None:
         """Take one frame."""
         ...
 
-    def tick(self) -> None:
-        """Do what is due."""
+    def tick(self) -> float:
+        """Do what is due. Return after how many seconds to come again if nothing happens until then."""
         ...
 
     def ask_flush(self) -> None:
@@ -76,6 +81,8 @@ class Loop:
         self._alarm = alarm
         self._ending = False
         self._hurried = False
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._rest_s = TURN_S
         self._reading_s = 0.0
         self._flushes: list[int] = []
         self._all_out = False
@@ -85,16 +92,27 @@ class Loop:
         """End soon: flush, then go. A second call ends at once. For signal handlers."""
         self._hurried = self._ending
         self._ending = True
+        self.rouse()
+
+    def rouse(self) -> None:
+        """Begin the next turn now. For any thread, and for signal handlers, which do not end a wait by themselves."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_write(self._bell, 1)
 
     def run(self) -> None:
         """Do it all."""
-        self._sink.start()
+        self._sink.start(self.rouse)
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)
-            if self._parent.fileno() >= 0:
+            selector.register(self._bell, selectors.EVENT_READ)
+            watched = self._parent.fileno() >= 0
+            if watched:
                 selector.register(self._parent, selectors.EVENT_READ)
             while not self._ending:
-                selector.select(_FLUSHING_TURN_S if self._flushes else _TURN_S)
+                rest_s = self._rest_s if watched else TURN_S
+                selector.select(_FLUSHING_TURN_S if self._flushes else rest_s)
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._bell)
                 self._turn()
         self._last_words()
         self._sink.close()
@@ -103,8 +121,7 @@ class Loop:
         self._drain()
         if self._parent.gone():
             self.orphaned = self._ending = True
-        with guard.at("companion.tick"):
-            self._sink.tick()
+        self._rest_s = guard.call("companion.tick", self._sink.tick, default=TURN_S)
         self._answer()
 
     def _drain(self) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+from midwatch.companion.loop import CALM_S
 from midwatch.link.frames import Frame
 
 
@@ -18,7 +19,7 @@ class Nowhere:
         self._lost = 0
         self._said = -1
 
-    def start(self) -> None:
+    def start(self, rouse: Callable[[], None]) -> None:
         """Nothing to start."""
 
     def handle(self, frame: Frame) -> None:
@@ -31,13 +32,14 @@ class Nowhere:
                 with contextlib.suppress(OSError):
                     Path(frame[key]).unlink()
 
-    def tick(self) -> None:
+    def tick(self) -> float:
         """Say why, and how much was lost by now."""
         # Doubling, so that the socket carries a few such frames in all and not one a second.
         if self._said < 0 or self._lost >= 2 * max(self._said, 1):
             detail = f"{self._reason}; {self._lost} frames dropped" if self._lost else self._reason
             if not self._to_agent({"t": "link", "connected": False, "detail": detail}):
                 self._said = self._lost
+        return CALM_S
 
     def ask_flush(self) -> None:
         """Nothing to flush."""

@@ -23,6 +23,7 @@ from midwatch.lifecycle import Worker
 
 _IN_FLIGHT = 8
 _ANSWER_S = 30.0
+_IDLE_S = 5.0
 _SUSPECT = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -79,7 +80,7 @@ class Uploader:
             self._spool.changed.notify_all()
 
     def check(self) -> None:
-        """Break the stream off where an answer is overdue. To be called about once a second."""
+        """Break the stream off where an answer is overdue. To be called every few seconds."""
         with self._spool.changed:
             overdue = self._in_flight and time.monotonic() - self._progress_s > _ANSWER_S
             call = self._call
@@ -98,8 +99,11 @@ class Uploader:
     def _body(self, stop: threading.Event) -> None:
         while not stop.is_set():
             with self._spool.changed:
+                if stop.is_set():
+                    return
                 if not self._spool.waiting or self._connection.lost:
-                    self._spool.changed.wait(1.0)  # `kick` ends it; the control stream finds the collector for both
+                    # What ends it: a batch, `kick` (the control stream finds the collector for both), the end.
+                    self._spool.changed.wait(_IDLE_S)
                     continue
             self._wake.clear()
             with guard.at("companion.upload"):
@@ -143,7 +147,7 @@ class Uploader:
                     if self._in_flight < (1 if self._careful else _IN_FLIGHT):
                         entry = self._spool.take()
                     if entry is None:
-                        self._spool.changed.wait(1.0)
+                        self._spool.changed.wait(_IDLE_S)
                 if entry is None:
                     return
                 if not self._in_flight:

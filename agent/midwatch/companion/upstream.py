@@ -13,6 +13,7 @@ from midwatch_proto.v1 import control_pb2
 from midwatch.companion.batches import Batcher
 from midwatch.companion.connection import Connection
 from midwatch.companion.control import Control, opening, refusal, update_of
+from midwatch.companion.loop import CALM_S
 from midwatch.companion.progress import Progress
 from midwatch.companion.spool import Spool
 from midwatch.companion.uploader import Uploader
@@ -76,9 +77,11 @@ class Upstream:
         self._failed_at_flush = (-1, -1)
         self._progress = Progress(Path(settings.trace_dir), self._tell_loss)
         self._drops_said: tuple[tuple[str, int], ...] = ()
+        self._rouse: Callable[[], None] = lambda: None
 
-    def start(self) -> None:
-        """Start the threads."""
+    def start(self, rouse: Callable[[], None]) -> None:
+        """Start the threads, which may have news."""
+        self._rouse = rouse
         self._windows.start()
         self._uploader.start()
         self._control.start()
@@ -94,10 +97,10 @@ class Upstream:
             self._drops.drop(f"frame_malformed_{frame.get('t')}")
         self._keep()
 
-    def tick(self) -> None:
-        """Do what is due; to be called about once a second, or more often."""
+    def tick(self) -> float:
+        """Do what is due."""
         now_s = time.monotonic()
-        self._batcher.tick()
+        left_s = self._batcher.tick()
         self._keep()
         self._uploader.check()
         if now_s - self._adopted_s > _ADOPT_S:
@@ -105,6 +108,7 @@ class Upstream:
             self._spool.adopt()
             self._windows.sweep()
         self._tell_agent(now_s)
+        return CALM_S if left_s is None else min(left_s, CALM_S)
 
     def ask_flush(self) -> None:
         """Begin to get everything out: try the collector once more, now."""
@@ -219,14 +223,20 @@ class Upstream:
             self._control.update(update_of(refusal(order, detail)))
 
     def _upload_news(self, trouble: str) -> None:
+        news = trouble != self._upload_trouble
         self._upload_trouble = trouble
+        if news:
+            self._rouse()
 
     def _control_news(self, trouble: str) -> None:
         found = not trouble and not self._attached
+        news = found or trouble != self._control_trouble
         self._attached = not trouble
         self._control_trouble = trouble
         if found:
             self._uploader.kick()
+        if news:
+            self._rouse()
 
     def _tell_agent(self, now_s: float) -> None:
         """Say how the way to the collector is, when that changed."""

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import threading
+import time
 
 import pytest
 from midwatch.companion import loop as loop_module
@@ -101,3 +103,40 @@ def test_nothing_is_asked_again_where_a_flush_was_answered_and_nothing_came_sinc
     sink = Sink(turns=3)  # so that the flush is not answered before the end
     run(sink, [{"t": "flush", "id": 1}, {"t": "bye"}])
     assert sink.asked == 2
+
+
+class Calm(Sink):
+    """Wants no turn for an hour, and counts those that it gets."""
+
+    def __init__(self):
+        super().__init__()
+        self.ticks = 0
+
+    def start(self, rouse):
+        self.rouse = rouse
+
+    def tick(self):
+        self.ticks += 1
+        return 3600.0
+
+
+def test_a_calm_loop_turns_for_a_frame_for_news_and_for_its_end_alone(tmp_path, wait_until):
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = (Channel(end, str(tmp_path)) for end in ends)
+    parent, sink = Parent(os.getppid()), Calm()
+    loop = Loop(theirs, parent, sink)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: sink.ticks == 1)
+    assert ours.send({"t": "stats", "n": 1}) == ""
+    wait_until(lambda: sink.ticks == 2)
+    assert sink.handled == [1]
+    sink.rouse()
+    wait_until(lambda: sink.ticks == 3)
+    time.sleep(1.2)
+    assert sink.ticks == 3
+    loop.end()
+    thread.join(5.0)
+    assert not thread.is_alive()
+    for one in (ours, theirs, parent):
+        one.close()

@@ -40,7 +40,7 @@ def make_upstream(tmp_path):
         settings = CompanionSettings(collector=address, state_dir=str(tmp_path), trace_dir=str(tmp_path))
         upstream = Upstream(Resource("me", "reco"), settings, lambda _frame: "")
         made.append(upstream)
-        upstream.start()
+        upstream.start(lambda: None)
         return upstream
 
     yield make
