@@ -30,6 +30,8 @@ from midwatch_client.api import Client
 BEFORE_S = 5.0
 DOWN_S = 10.0
 AFTER_S = 5.0
+RATE = 200.0
+"""On two cores this keeps the service and its client busy for a third of the time."""
 STRETCHES = {
     "with a collector": (BEFORE_S - 3.0, BEFORE_S),
     "without a collector": (BEFORE_S, BEFORE_S + DOWN_S),
@@ -42,13 +44,14 @@ _DELIVERED_S = 30.0
 
 
 def serve(
-    expected: Expected, folder: Path, device: str, address: str, meanwhile: Callable[[], None]
+    expected: Expected, rate: float, folder: Path, device: str, address: str, meanwhile: Callable[[], None]
 ) -> list[latency.Span]:
     """Run one service to its end, with the agent where there is an address, and return its requests."""
     latencies, log = folder / "latencies", folder / "service.log"
     latencies.unlink(missing_ok=True)
     seconds = BEFORE_S + DOWN_S + AFTER_S + 5.0
     arguments = [str(expected.path), "--seconds", str(seconds), "--device", device, "--latencies", str(latencies)]
+    arguments += ["--rate", str(rate)] if rate else []
     environment = {
         "MIDWATCH_ENABLED": "1" if address else "0",
         "MIDWATCH_SERVICE": expected.name,
@@ -158,27 +161,36 @@ def main() -> int:
     services = {one.name: one for one in (*ALL, SPIKE, HTTP)}
     parser.add_argument(
         "--service",
-        default=WINDOWS_ON,
+        default=HTTP.name,
         choices=services,
-        help=f"{WINDOWS_ON} feels every disturbance of the host; {SPIKE.name} has planted spikes, so more is uploaded; "
-        f"{HTTP.name} is asked over HTTP by another process",
+        help=f"{HTTP.name} (the default) is asked over HTTP by another process; {WINDOWS_ON} feels every disturbance "
+        f"of the host; {SPIKE.name} has planted spikes, so more is uploaded",
+    )
+    parser.add_argument(
+        "--rate",
+        type=float,
+        default=RATE,
+        help=f"requests a second of {HTTP.name}, due whatever became of the ones before (%(default)g); 0: each follows "
+        "the last one's answer, as in all other services, and a slower service is asked less",
     )
     given = parser.parse_args()
     expected = services[given.service]
+    rate = given.rate if expected is HTTP else 0.0
     rows: list[dict[str, latency.Row]] = []
     with tempfile.TemporaryDirectory(prefix="midwatch-outage-") as name:
         folder = Path(name)
         collector = Collector(folder)
         try:
             for _ in range(given.rounds):
-                rows.append(timed("no agent", serve(expected, folder, given.device, "", lambda: None)))
-                requests = serve(expected, folder, given.device, collector.address, collector.outage)
+                rows.append(timed("no agent", serve(expected, rate, folder, given.device, "", lambda: None)))
+                requests = serve(expected, rate, folder, given.device, collector.address, collector.outage)
                 rows.append(timed("collector killed", requests))
-            rows.append(timed("no agent", serve(expected, folder, given.device, "", lambda: None)))
-            serve(expected, folder, given.device, collector.address, collector.delivered)
+            rows.append(timed("no agent", serve(expected, rate, folder, given.device, "", lambda: None)))
+            serve(expected, rate, folder, given.device, collector.address, collector.delivered)
         finally:
             collector.end()
-        print(f"{expected.name} on {given.device}, {os.cpu_count()} cores; milliseconds")
+        load = f"{rate:g} requests a second" if rate else "each request after the last one's answer"
+        print(f"{expected.name} on {given.device}, {os.cpu_count()} cores, {load}; milliseconds")
         for stretch in STRETCHES:
             _print(stretch, [run[stretch] for run in rows])
         return 0 if collector.tell() else 1
@@ -192,6 +204,21 @@ def _print(stretch: str, rows: list[latency.Row]) -> None:
     for title in ("no agent", "collector killed"):
         p99s = [row.p99_ms for row in rows if row.name == title]
         print(f"  p99 {title:<18} {min(p99s):.3f} to {max(p99s):.3f}, median {statistics.median(p99s):.3f}")
+    for title, ratios in (("A/A", _ratios(rows[::2])), ("collector killed", _ratios(rows))):
+        print(
+            f"  p99 ratio {title:<18} {statistics.geometric_mean(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}"
+        )
+
+
+def _ratios(rows: list[latency.Row]) -> list[float]:
+    """The p99 of every second run by that of its two neighbours, which stand for the same state of the machine.
+
+    Of runs that are all without an agent each but the first and last is such a middle one.
+    """
+    step = 1 if len({row.name for row in rows}) == 1 else 2
+    p99s = [row.p99_ms for row in rows]
+    middles = range(1, len(p99s) - 1, step)
+    return [p99s[at] / statistics.geometric_mean((p99s[at - 1], p99s[at + 1])) for at in middles] or [1.0]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """A real HTTP service in a process of its own (ASGI, a thread pool, a small model), and the client that asks it.
 
-Nothing is wrong with it. Latencies are the client's, so they hold all that a user would wait for.
+Nothing is wrong with it. Latencies are the client's, so they hold all that a user would wait for. With ``--rate`` the
+requests are due at even distances, whatever became of the ones before, and a latency counts from when its request was
+due: the load is the same however slow the service, and a stall counts for all requests that it keeps waiting. Without,
+each request follows the last one's answer, so that a slower service is asked less.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import os
 import signal
 import socket
 import subprocess
@@ -22,6 +26,7 @@ WARMUP_S = 3.0
 
 def serve(port: int, device: str) -> None:
     """Serve until a signal ends it; this process alone has the agent."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # torch.set_num_threads is not heeded in the pool's threads
     import midwatch.auto  # isort: skip
 
     import torch
@@ -32,7 +37,6 @@ def serve(port: int, device: str) -> None:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    torch.set_num_threads(1)
     layers = [part for _ in range(12) for part in (torch.nn.Linear(256, 256), torch.nn.ReLU())]
     model, batch = torch.nn.Sequential(*layers).to(device).eval(), torch.randn(32, 256, device=device)
 
@@ -46,19 +50,22 @@ def serve(port: int, device: str) -> None:
     uvicorn.run(Starlette(routes=[Route("/rank", rank)]), port=port, log_level="error", access_log=False)
 
 
-def ask(port: int, latencies: Path, seconds: float, ended: threading.Event) -> None:
-    """Send one request after another, and write their begins and durations once the time is up."""
+def ask(port: int, latencies: Path, seconds: float, rate: float, ended: threading.Event) -> None:
+    """Send the requests, and write their begins and durations once the time is up."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
     seen, warm_s, until_s = array("q"), time.monotonic() + WARMUP_S, 0.0
+    due_ns, apart_ns = time.perf_counter_ns(), int(1e9 / rate) if rate else 0
     while not ended.is_set() and (not until_s or time.monotonic() < until_s):
         if not until_s and time.monotonic() >= warm_s:
             until_s = time.monotonic() + seconds
             latencies.touch()
-        start_unix_ns, began_ns = time.time_ns(), time.perf_counter_ns()
+        due_ns = due_ns + apart_ns if rate else time.perf_counter_ns()
+        time.sleep(max(0, due_ns - time.perf_counter_ns()) / 1e9)
+        start_unix_ns = time.time_ns() - (time.perf_counter_ns() - due_ns)
         connection.request("GET", "/rank")
         connection.getresponse().read()
         if until_s:
-            seen.extend((start_unix_ns, time.perf_counter_ns() - began_ns))
+            seen.extend((start_unix_ns, time.perf_counter_ns() - due_ns))
     with latencies.open("wb") as out:
         seen.tofile(out)
 
@@ -69,6 +76,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--latencies", type=Path, default=Path("latencies"))
+    parser.add_argument(
+        "--rate", type=float, default=0.0, help="requests a second; 0: each after the last one's answer"
+    )
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.port:
@@ -85,7 +95,7 @@ def main() -> None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
                 break
             time.sleep(0.1)
-        ask(port, given.latencies, given.seconds, ended)
+        ask(port, given.latencies, given.seconds, given.rate, ended)
     finally:
         service.terminate()
         service.wait(10.0)
