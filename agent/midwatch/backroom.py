@@ -78,7 +78,7 @@ class Backroom:
         self._hooks = hooks
         self._status = status
         self._stack = Stack()
-        self._give_way = AtLeisure(clock, tracker.on_overdue.is_set)
+        self._give_way = AtLeisure(clock, tracker.on_overdue.is_set, tracker.wait_for_calm)
         self._began_ns = clock.perf_ns()
         self._resource = identify(settings, clock.to_unix(self._began_ns))
         self._reports = 0

@@ -12,6 +12,8 @@ from midwatch.clock import Clock
 PIECE_NS = 200_000
 REST_S = 0.0003
 LEISURE_S = 0.002
+CALM_S = 0.02
+"""How long to wait for a moment in which nothing is in flight. A service at its limit has none."""
 """Ten pieces: whatever has to be done, a request of a few milliseconds meets one or two of them."""
 _before: tuple[int, int, int] | None = None
 """The collector's thresholds before they were raised; None while they are not."""
@@ -41,27 +43,38 @@ class AtLeisure(GiveWay):
     """Gives way for longer as long as nobody waits for the work, as with statistics.
 
     With short rests a work of ten milliseconds doubles the latency of each request within twenty; with long ones it
-    adds a tenth to each within a hundred.
+    adds a tenth to each within a hundred. Where a service has pauses between its requests, pieces are done in these,
+    and most requests meet none.
 
     Args:
         clock: the time.
         urgent: asked before each rest; where it says so the rest is short.
+        calm: waits for a moment in which nothing is in flight, at most as many seconds as it is given.
     """
 
-    def __init__(self, clock: Clock, urgent: Callable[[], bool]) -> None:
+    def __init__(self, clock: Clock, urgent: Callable[[], bool], calm: Callable[[float], object]) -> None:
         super().__init__(clock)
         self._urgent = urgent
+        self._calm = calm
         self._hurried = False
 
     def begin(self, *, hurried: bool) -> None:
         """Begin another work; ``hurried`` where somebody waits for it from the start."""
         self._hurried = hurried
+        if not hurried:
+            self._calm(CALM_S)
         self._since_ns = self._clock.perf_ns()
 
     def __call__(self) -> None:
         """Rest, if it is time."""
-        self._rest_s = REST_S if self._hurried or self._urgent() else LEISURE_S
-        super().__call__()
+        if self._clock.perf_ns() - self._since_ns < self._piece_ns:
+            return
+        if self._hurried or self._urgent():
+            self._clock.sleep(REST_S)
+        else:
+            self._clock.sleep(LEISURE_S)
+            self._calm(CALM_S)
+        self._since_ns = self._clock.perf_ns()
 
 
 @contextlib.contextmanager

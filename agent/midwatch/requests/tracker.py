@@ -138,6 +138,9 @@ class Tracker:
         self._routes_lock = threading.RLock()
         self._arrival = threading.Event()
         self._asleep = False
+        self._calm = threading.Event()
+        self._lurking = False
+        """Whether somebody waits for `_calm`."""
         self._unit_seen: dict[int, int] = {}
         self.off = False
         """True in a forked child and after the end: marks do nothing."""
@@ -230,6 +233,9 @@ class Tracker:
             drops.drop("finished_queue_full")
         if mark.deadline_ns and end_ns > mark.deadline_ns:
             self.on_overdue.set()
+        if self._lurking and not self._open:
+            self._lurking = False
+            self._calm.set()
 
     def forget(self, request_id: int) -> None:
         """Give up a request that nobody will end any more; nothing is told of it."""
@@ -282,6 +288,16 @@ class Tracker:
             self._clock.wait(self._arrival, timeout_s)
         self._asleep = False
         return bool(self._open)
+
+    def wait_for_calm(self, timeout_s: float) -> bool:
+        """Block while anything is in flight, at most ``timeout_s``; return whether nothing is. For one thread."""
+        self._calm.clear()
+        # In this order: `end` first takes its mark out and then looks at the flag.
+        self._lurking = True
+        if self._open:
+            self._clock.wait(self._calm, timeout_s)
+        self._lurking = False
+        return not self._open
 
     def wake(self) -> None:
         """Rouse whoever blocks in `wait_for_request`."""

@@ -3,7 +3,7 @@ import os
 import warnings
 
 import pytest
-from midwatch.manners import LEISURE_S, REST_S, AtLeisure, GiveWay, few_collections
+from midwatch.manners import CALM_S, LEISURE_S, REST_S, AtLeisure, GiveWay, few_collections
 from midwatch.testing import FakeClock
 
 
@@ -24,8 +24,8 @@ def test_it_rests_once_a_piece_of_work_is_done_and_then_starts_anew():
 
 
 def test_at_leisure_it_rests_for_longer_until_somebody_waits():
-    clock, urgent = FakeClock(), []
-    give_way = AtLeisure(clock, lambda: bool(urgent))
+    clock, urgent, calms = FakeClock(), [], []
+    give_way = AtLeisure(clock, lambda: bool(urgent), calms.append)
 
     def work():
         clock.advance(0.0005)
@@ -40,15 +40,16 @@ def test_at_leisure_it_rests_for_longer_until_somebody_waits():
     give_way.begin(hurried=True)
     work()
     assert clock.slept == [LEISURE_S, REST_S, LEISURE_S, REST_S]
+    assert calms == [CALM_S] * 3, "before the first work and after each long rest"
 
 
 def test_the_time_between_two_works_is_no_work():
     clock = FakeClock()
-    give_way = AtLeisure(clock, lambda: False)
+    give_way = AtLeisure(clock, lambda: False, clock.sleep)
     clock.advance(1.0)
     give_way.begin(hurried=False)
     give_way()
-    assert clock.slept == []
+    assert clock.slept == [CALM_S], "the wait for calm is no work either"
 
 
 @pytest.fixture

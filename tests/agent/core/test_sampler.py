@@ -7,6 +7,10 @@ from midwatch.sampler import Chore, Sampler
 from midwatch.senses import SensorRack
 
 
+def no_pause(_seconds):
+    """Nothing is ever in flight."""
+
+
 class Sensor:
     def __init__(self, name="s", period_s=1.0, *, breaks=False):
         self.name, self.period_s, self.breaks = name, period_s, breaks
@@ -34,7 +38,7 @@ def test_everything_has_its_own_rate(clock):
     sampler = Sampler(
         clock,
         wake=threading.Event(),
-        give_way=AtLeisure(clock, lambda: False),
+        give_way=AtLeisure(clock, lambda: False, no_pause),
         digest=lambda _give_way: digests.append(1) or 0,
         chores=[Chore("count", 1.0, seconds.append)],
         sensors=[fast, slow, never],
@@ -62,7 +66,7 @@ def test_a_sensor_that_finds_something_to_read_is_ticked_faster_from_then_on(clo
     sampler = Sampler(
         clock,
         wake=threading.Event(),
-        give_way=AtLeisure(clock, lambda: False),
+        give_way=AtLeisure(clock, lambda: False, no_pause),
         digest=lambda _give_way: 0,
         chores=[],
         sensors=[finder],
@@ -91,7 +95,7 @@ def test_requests_are_taken_in_before_many_wait_and_once_a_second_where_few_come
     sampler = Sampler(
         clock,
         wake=threading.Event(),
-        give_way=AtLeisure(clock, lambda: False),
+        give_way=AtLeisure(clock, lambda: False, no_pause),
         digest=digest,
         chores=[],
         sensors=[],
@@ -116,7 +120,7 @@ def test_an_overdue_request_is_digested_at_once(clock):
     sampler = Sampler(
         clock,
         wake=wake,
-        give_way=AtLeisure(clock, wake.is_set),
+        give_way=AtLeisure(clock, wake.is_set, no_pause),
         digest=lambda _give_way: turns.append(clock.perf_ns()) or stop.set() or 1,
         chores=[],
         sensors=[],
@@ -139,7 +143,7 @@ def test_who_waits_for_a_request_that_was_overdue_is_not_kept_waiting(clock):
             stop.set()
         return 1
 
-    give_way = AtLeisure(clock, wake.is_set)
+    give_way = AtLeisure(clock, wake.is_set, no_pause)
     wake.set()
     Sampler(clock, wake=wake, give_way=give_way, digest=digest, chores=[], sensors=[]).run(stop)
     assert rests == [REST_S, LEISURE_S]
@@ -150,7 +154,7 @@ def test_a_task_that_breaks_keeps_no_other_from_its_turn(clock, swallowed):
     sampler = Sampler(
         clock,
         wake=threading.Event(),
-        give_way=AtLeisure(clock, lambda: False),
+        give_way=AtLeisure(clock, lambda: False, no_pause),
         digest=lambda _give_way: 1 / 0,
         chores=[Chore("bad", 1.0, lambda _now: 1 / 0), Chore("good", 1.0, seen.append)],
         sensors=[],

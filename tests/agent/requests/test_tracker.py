@@ -128,6 +128,32 @@ def test_whoever_waits_for_a_request_is_woken_by_its_begin():
     assert not tracker.wait_for_request(0.0)
 
 
+def test_whoever_waits_for_calm_is_woken_by_the_last_end():
+    from midwatch.clock import SystemClock
+    from midwatch.requests.tracker import Tracker
+
+    tracker = Tracker(SystemClock())
+    assert tracker.wait_for_calm(60)
+    marks, seen = [], []
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: marks.append(tracker.begin("rank")))
+        thread.start()
+        thread.join()
+    waiter = threading.Thread(target=lambda: seen.append(tracker.wait_for_calm(60)))
+    waiter.start()
+    while not tracker._lurking:
+        pass
+    tracker.end(marks[0])
+    waiter.join(0.1)
+    assert waiter.is_alive()
+    assert not seen
+    tracker.end(marks[1])
+    waiter.join(10)
+    assert seen == [True]
+    tracker.begin("rank")
+    assert not tracker.wait_for_calm(0.01)
+
+
 def test_marks_are_off_in_a_forked_child(tracker):
     open_before = tracker.begin("rank")
     tracker.off = True
