@@ -210,7 +210,7 @@ class Intake:
             request=self._recorder.request(mark),
             deadline_ms=judgement.limit_ns / 1e6,
             rule=judgement.rule,
-            baseline=book.detector.baseline(),
+            baseline=book.detector.baseline(mark.workload.key if mark.workload is not None else ""),
             capture_id=order.capture_id if opens else "",
         )
         give_way = GiveWay(self._clock)

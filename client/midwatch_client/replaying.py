@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from midwatch.detect.detector import Verdict
+from midwatch.detect.detector import Event, Verdict
 from midwatch.detect.replay import RouteReplay
 from midwatch.model.spike import Baseline
 
@@ -31,13 +31,23 @@ class Flagged:
     told: bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """The request at which something became known of many."""
+
+    row: Row
+    request: int
+    event: Event
+
+
 @dataclass(slots=True)
 class RouteOutcome:
-    """What became of one route; ``flagged`` are the first ones alone."""
+    """What became of one route; ``flagged`` and ``events`` are the first ones alone."""
 
     route: str
     replay: RouteReplay
     flagged: list[Flagged] = field(default_factory=list)
+    events: list[Noticed] = field(default_factory=list)
 
     @property
     def warmup(self) -> int:
@@ -83,7 +93,7 @@ class Outcome:
 
 
 def take_all(outcome: Outcome, rows: Iterable[Row], *, only: str | None = None, limit: int = 20) -> None:
-    """Judge ``rows``, which go into ``outcome``; of each route the first ``limit`` spikes are kept.
+    """Judge ``rows``, which go into ``outcome``; of each route the first ``limit`` spikes and events are kept.
 
     Raises:
         Failure: There are no requests, none of the route ``only``, or too many routes.
@@ -125,5 +135,7 @@ def _take(one: RouteOutcome, row: Row, limit: int) -> None:
     replayed = replay.take(row.latency_ms, shape=row.shape, ended_ns=row.ended_ns)
     judgement = replayed.judgement
     if judgement.verdict is Verdict.SPIKE and len(one.flagged) < limit:
-        limit_ms, p50_ms = judgement.limit_ns / 1e6, replay.detector.baseline().p50_ms
+        limit_ms, p50_ms = judgement.limit_ns / 1e6, replay.detector.baseline(row.shape).p50_ms
         one.flagged.append(Flagged(row, replay.requests, limit_ms, judgement.rule, p50_ms, replayed.told))
+    if judgement.event is not None and len(one.events) < limit:
+        one.events.append(Noticed(row, replay.requests, judgement.event))

@@ -149,9 +149,23 @@ def test_an_slo_that_is_no_duration_is_wrong_usage(slo):
 
 
 def test_shapes_are_judged_as_shapes():
-    rows = ["latency_ms,shape", *(f"{one},a" for one in steady(300)), "6,b", "40,c", "12,b"]
+    slow = ["40,c", "40,d", "12,b", "40,e", "70,b"]
+    rows = ["latency_ms,shape", *(f"{one},a" for one in steady(300)), "6,b", *slow]
     route = only("-", text="\n".join(rows))
-    assert [(one["line"], one["rule"]) for one in route["spikes"]] == [(303, "new_shape")]
+    assert [(one["line"], one["rule"]) for one in route["spikes"]] == [(306, "new_shape"), (307, "sketch")]
+    assert route["events"] == []
+
+
+def test_what_became_known_of_many_is_told():
+    rows = [*steady(3000), *(20 * one for one in steady(1000, seed=2))]
+    text = "\n".join(["time,latency_ms", *(f"{1796000000 + number},{one}" for number, one in enumerate(rows))])
+    (event,) = only("-", text=text)["events"]
+    assert event["event"] == "shift"
+    assert 3000 < event["request"] < 3400
+    assert (event["line"], event["time"]) == (event["request"] + 1, str(1796000000 + event["request"] - 1))
+    assert f"Line {event['line']:,} (request {event['request']:,}, {event['time']}): a new level" in " ".join(
+        invoke("-", text=text).stdout.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +202,7 @@ def test_every_name_of_a_column_is_documented():
 def test_every_key_of_the_document_is_documented(table):
     found = document(table)
     route = found["routes"][0]
-    keys = [*found, *(f".{key}" for key in route), *(f"..{key}" for key in route["spikes"][0])]
+    keys = [*found, *(f".{key}" for key in route), *(f"..{key}" for key in route["spikes"][0]), "..event"]
     assert [key for key in (*keys, *found["columns"], *found["settings"]) if f"`{key}`" not in PAGE] == []
 
 

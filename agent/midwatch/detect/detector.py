@@ -1,21 +1,28 @@
-"""Which requests are spikes: a pure function of the latencies that a route has shown so far, hence replayable."""
+"""Which requests are spikes: a pure function of the latencies that a route has shown so far, hence replayable.
+
+A latency is taken for the product of the route's level at this moment (`midwatch.detect.level`), a factor for the shape
+of its inputs (`midwatch.detect.shapes`) and a ratio that is noise (`midwatch.detect.tail`). Each is learnt at a pace of
+its own: the level within a few hundred requests, since load and caches change it; the noise over a hundred thousand.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
-from midwatch.detect.deadline import OWN, baseline, deadline
+from midwatch.detect.deadline import MEDIANS, OWN, first_deadline, own_deadline
+from midwatch.detect.level import Level
+from midwatch.detect.shapes import Shape, Shapes
+from midwatch.detect.tail import Tail
 from midwatch.model.spike import Baseline
-from midwatch.requests.sketch import Sketch
 
-GENERATION = 5_000
-"""Requests of one generation. Quantiles come from the present generation and the one before it."""
-_REFRESH = 500
-_MAX_SHAPES = 256
-_SHAPE_MEDIANS = 3.0
-_SHIFT_MEMORY = 100
-_SHIFT_SHARE = 0.6
+_COLD_RECUR = 3
+_COLD_WITHIN = 1_000
+_TAIL_LASTS = 20_000
+_ANEW = 2_000
+"""Requests of which the noise is learnt anew, the slow ones among them, where these are a kind of requests."""
 
 
 class Verdict(Enum):
@@ -27,23 +34,32 @@ class Verdict(Enum):
     WINDOW = "window"
     """It met a window of ours: its latency says more about us than about the service."""
     NEW_SHAPE = "new_shape"
-    """Its inputs have a shape that was not seen before, and it was not slow."""
+    """One of the first of a shape that was not seen before, and there is nothing to be said of it."""
     SPIKE = "spike"
+
+
+class Event(Enum):
+    """What is wrong with many requests, and not with one."""
+
+    SHIFT = "shift"
+    """The route's level has doubled, and stays there."""
+    TAIL = "tail"
+    """Its slower half becomes slower and slower, and its median stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """``rule`` and ``limit_ns`` say why a spike is one; "" and 0 otherwise."""
+    """``rule`` and ``limit_ns`` say why a spike is one; "" and 0 otherwise. ``event`` is what became known with it."""
 
     verdict: Verdict
     rule: str = ""
     limit_ns: int = 0
+    event: Event | None = None
 
 
-_NORMAL = Judgement(Verdict.NORMAL)
 _WARMUP = Judgement(Verdict.WARMUP)
 _WINDOW = Judgement(Verdict.WINDOW)
-_NEW_SHAPE = Judgement(Verdict.NEW_SHAPE)
+_PLAIN = {verdict: Judgement(verdict) for verdict in Verdict}
 
 
 class RouteDetector:
@@ -52,13 +68,17 @@ class RouteDetector:
     def __init__(self, *, warmup: int = 20, slo_ms: float = 0.0) -> None:
         self._warmup_left = warmup
         self._slo_ms = slo_ms
-        self._now = Sketch()
-        self._before = Sketch()
-        self._shapes: set[str] = set()
-        self._overdue_share = 0.0
-        self._deadline = deadline(self._now, slo_ms)
-        self._refresh_after = 1
-        """Learnt requests until the deadline is worked out anew."""
+        self._level = Level()
+        self._tail = Tail()
+        self._shapes = Shapes()
+        self._cold: deque[int] = deque(maxlen=_COLD_RECUR)
+        """The numbers of the last first requests of a shape that took over three times the usual."""
+        self._number = 0
+        self._anew_left = 0
+        self._tail_number = -_TAIL_LASTS
+        """The number of the request at which a tail was told."""
+        self._first = first_deadline(0.0, slo_ms)
+        self._limit_ns = self._first.limit_ns
 
     @property
     def warming_up(self) -> bool:
@@ -67,17 +87,22 @@ class RouteDetector:
 
     @property
     def limit_ns(self) -> int:
-        """How long a request may take; 0 during warm-up."""
-        return 0 if self._warmup_left > 0 else self._deadline.limit_ns
+        """How long a request may take, of the dearest shape that is in use; 0 during warm-up."""
+        return 0 if self._warmup_left > 0 else self._limit_ns
 
     @property
     def rule(self) -> str:
         """Where the present deadline comes from, as in `Spike.rule`."""
-        return self._deadline.rule
+        return "sketch" if self._tail.count >= OWN else self._first.rule
 
-    def baseline(self) -> Baseline:
-        """Return what the route normally does."""
-        return baseline(self._both())
+    def baseline(self, shape: str = "") -> Baseline:
+        """Return what the route normally does with inputs of this shape."""
+        tail = self._tail
+        if tail.count == 0:
+            return Baseline()
+        usual_ms = math.exp(self._level.median + self._shapes.factor(shape)) / 1e6
+        p50, p90, p99 = (usual_ms * math.exp(ratio) for ratio in tail.quantiles(0.5, 0.9, 0.99))
+        return Baseline(tail.count, p50, p90, p99)
 
     def judge(self, duration_ns: int, *, shape: str = "", in_window: bool = False) -> Judgement:
         """Judge the next request and learn from it.
@@ -87,66 +112,73 @@ class RouteDetector:
             shape: `Workload.key` of its inputs, "" where unknown.
             in_window: whether it overlapped a window of ours.
         """
-        new_shape = shape != "" and shape not in self._shapes and self._is_new(shape)
+        kind, is_new = self._shapes.find(shape)
+        self._number = kind.last = self._number + 1
         if self._warmup_left > 0:
             self._warmup_left -= 1
             return _WARMUP
         if in_window:
             return _WINDOW
-        if new_shape:
-            return self._judge_new_shape(duration_ns)
-        limit = self._deadline
-        if duration_ns <= limit.limit_ns:
-            self._overdue_share -= self._overdue_share / _SHIFT_MEMORY
-            self._learn(duration_ns)
-            return _NORMAL
-        self._overdue_share += (1.0 - self._overdue_share) / _SHIFT_MEMORY
-        if self._overdue_share > _SHIFT_SHARE:
-            self._start_over()
-        return Judgement(Verdict.SPIKE, limit.rule, limit.limit_ns)
+        value = math.log(duration_ns) if duration_ns > 0 else 0.0
+        level, tail = self._level, self._tail
+        if not level.known:
+            kind.usual = True
+        if not kind.judged:
+            return self._judge_first(kind, value, duration_ns, is_new=is_new)
+        usual, several = level.median + kind.factor, self._shapes.several
+        limit_ns, rule = self._limit_ns, "sketch"
+        if tail.count < OWN:
+            rule = self._first.rule
+        elif several:
+            limit_ns = own_deadline(math.exp(usual), tail.limit + kind.slack(level.spread))
+        slow = duration_ns > limit_ns
+        changed = level.add(value - kind.factor)
+        if several:
+            kind.learn(value, level.median, level.spread)
+        if not slow or self._anew_left > 0:
+            self._anew_left -= 1
+            changed |= tail.add(value - usual if tail.count else 0.0)
+        event = self._refresh() if changed else None
+        if slow:
+            return Judgement(Verdict.SPIKE, rule, limit_ns, event)
+        return _PLAIN[Verdict.NORMAL] if event is None else Judgement(Verdict.NORMAL, event=event)
 
-    def _judge_new_shape(self, duration_ns: int) -> Judgement:
-        median_ns = self._both().quantile(0.5)
-        limit_ns = int(_SHAPE_MEDIANS * median_ns)
-        if median_ns and duration_ns > limit_ns:
-            return Judgement(Verdict.SPIKE, "new_shape", limit_ns)
-        return _NEW_SHAPE
+    def _judge_first(self, kind: Shape, value: float, duration_ns: int, *, is_new: bool) -> Judgement:
+        """One of the first requests of a shape, which nobody knows yet.
 
-    def _is_new(self, shape: str) -> bool:
-        if len(self._shapes) >= _MAX_SHAPES:
-            return False
-        self._shapes.add(shape)
-        return True
-
-    def _learn(self, duration_ns: int) -> None:
-        if self._now.count >= GENERATION:
-            self._before, self._now = self._now, Sketch()
-            self._refresh_after = 1
-        self._now.add(duration_ns)
-        self._refresh_after -= 1
-        if self._refresh_after <= 0:
-            self._refresh()
-
-    def _start_over(self) -> None:
-        """Most of the last hundred were overdue: this is no spike any more but the route's new level."""
-        self._now, self._before = Sketch(), Sketch()
-        self._overdue_share = 0.0
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """Work out the deadline. That takes longer than to judge a hundred requests, so it is done seldom: after each
-        tenth more of requests, at most `_REFRESH`.
+        The very first may compile or take memory: that is told where it recurs. The next ones are held against what
+        the dearest of the shapes in use may take.
         """
-        seen = self._now.count + self._before.count
-        self._deadline = deadline(self._both(), self._slo_ms)
-        self._refresh_after = max(1, min(_REFRESH, seen // 10))
-        if seen < OWN:
-            self._refresh_after = min(self._refresh_after, OWN - seen)
+        level = self._level
+        limit_ns = int(MEDIANS * math.exp(level.median)) if is_new else self._limit_ns
+        kind.learn(value, level.median, level.spread)
+        if duration_ns <= limit_ns or self._tail.count < OWN:
+            return _PLAIN[Verdict.NEW_SHAPE]
+        if not is_new:
+            return Judgement(Verdict.SPIKE, "sketch", limit_ns)
+        self._cold.append(self._number)
+        if len(self._cold) < _COLD_RECUR or self._number - self._cold[0] > _COLD_WITHIN:
+            return _PLAIN[Verdict.NEW_SHAPE]
+        return Judgement(Verdict.SPIKE, "new_shape", limit_ns)
 
-    def _both(self) -> Sketch:
-        if self._before.count == 0:
-            return self._now
-        both = Sketch()
-        both.merge(self._before)
-        both.merge(self._now)
-        return both
+    def _refresh(self) -> Event | None:
+        """Work out the deadline for requests in flight, and look for what is wrong with many."""
+        level, tail = self._level, self._tail
+        usual_ns = math.exp(level.median)
+        if tail.count < OWN:
+            self._first = first_deadline(usual_ns, self._slo_ms)
+            self._limit_ns = self._first.limit_ns
+            return None
+        if self._shapes.several:
+            dearest = max((kind.factor for kind in self._shapes.recent(self._number)), default=0.0)
+            usual_ns *= math.exp(dearest)
+        self._limit_ns = own_deadline(usual_ns, tail.limit)
+        level.far = math.log(self._limit_ns / usual_ns)
+        widened = level.widened()
+        if widened:
+            self._tail_number = self._number
+        if level.crowded() and self._number - self._tail_number > _TAIL_LASTS:
+            self._tail, self._anew_left = Tail(), _ANEW
+        if level.shifted():
+            return Event.SHIFT
+        return Event.TAIL if widened else None

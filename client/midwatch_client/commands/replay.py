@@ -113,6 +113,16 @@ def _route(one: RouteOutcome, *, timed: bool) -> dict[str, Any]:
         "conclusive": conclusive(one),
         "verdict": verdict(one, timed=timed),
         "spikes": [_spike(spike) for spike in one.flagged],
+        "events": [
+            {
+                "line": noticed.row.line,
+                "request": noticed.request,
+                "time": noticed.row.time or None,
+                "ended_ns": noticed.row.ended_ns,
+                "event": noticed.event.value,
+            }
+            for noticed in one.events
+        ],
     }
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from midwatch_client.console import line
 from midwatch_client.render.grid import grid, lines
-from midwatch_client.render.replaywords import RULES, about, late, verdict
+from midwatch_client.render.replaywords import RULES, about, event, late, verdict
 from midwatch_client.replaying import Flagged, Outcome, RouteOutcome
 
 MAX_WIDTH = 120
@@ -44,6 +44,7 @@ def _print_route(one: RouteOutcome, console: Console, width: int, *, timed: bool
     if one.route:
         console.print(line((one.route, "bold")), soft_wrap=True)
     lines(console, [verdict(one, timed=timed)], width)
+    lines(console, [event(noticed) for noticed in one.events], width, style="yellow", hang=2)
     if not one.flagged:
         return
     rows = [_spike_cells(spike) for spike in one.flagged]

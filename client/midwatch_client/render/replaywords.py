@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from midwatch.detect.deadline import OWN
+from midwatch.detect.detector import Event
 from midwatch_server.diagnosis.words import plural
 
 from midwatch_client.columns import Column
-from midwatch_client.replaying import Outcome, RouteOutcome
+from midwatch_client.replaying import Noticed, Outcome, RouteOutcome
 
 RULES = {
-    "sketch": "the route's own deadline: the largest of three medians, 1.5 times p95, and the median and 10 ms",
+    "sketch": "the route's own deadline: three times what is usual for inputs of the shape, more where healthy "
+    "requests take longer once in an hour's worth of them, and at least 10 ms more than usual",
     "slo": f"--slo-ms, until {OWN} requests were learnt from",
     "low_traffic": f"ten medians and at least 250 ms, until {OWN} requests were learnt from",
-    "new_shape": "three medians, for the first request of a shape",
+    "new_shape": "three times the usual, for the first request of a shape where three of a thousand were such",
 }
 """By name, what a deadline is."""
 UNTIMED = "How many would have been told is not known: that takes a column of times."
+_EVENTS = {
+    Event.SHIFT: "a new level; the median has doubled within some hundred requests, and stays there.",
+    Event.TAIL: "a rising tail; the slower half of the requests becomes slower, and the median stays.",
+}
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
@@ -42,6 +48,12 @@ def verdict(one: RouteOutcome, *, timed: bool) -> str:
     loose = one.replay.judged_by["low_traffic"]
     early = f" Of the first {loose:,} only one of ten medians and at least 250 ms would have been." if loose else ""
     return f"Nothing was flagged: none of {plural(one.judged, 'request')} after the warm-up was too long.{early}"
+
+
+def event(noticed: Noticed) -> str:
+    """Return what became known of many requests, and where."""
+    when = f", {noticed.row.time}" if noticed.row.time else ""
+    return f"Line {noticed.row.line:,} (request {noticed.request:,}{when}): {_EVENTS[noticed.event]}"
 
 
 def about(outcome: Outcome) -> str:

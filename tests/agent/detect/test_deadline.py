@@ -1,5 +1,7 @@
+import math
+
 import pytest
-from midwatch.detect.deadline import OWN, Deadline, baseline, deadline
+from midwatch.detect.deadline import Deadline, baseline, first_deadline, own_deadline
 from midwatch.requests.sketch import Sketch
 
 MS = 1_000_000
@@ -14,25 +16,28 @@ def sketch_of(*groups):
 
 
 @pytest.mark.parametrize(
-    ("groups", "expected_ms", "why"),
+    ("usual_ms", "tail_times", "expected_ms", "why"),
     [
-        (((200, 100),), 300, "three times the median"),
-        (((200, 2),), 12, "the median and ten milliseconds"),
-        (((180, 10), (20, 100)), 150, "one and a half times the 95th percentile, of two kinds of requests"),
-        (((196, 10), (4, 100)), 30, "a fault of one in fifty does not hide itself"),
+        (100, 1.5, 300, "three times the usual"),
+        (2, 1.5, 12, "ten milliseconds more than usual"),
+        (20, 15.3, 306, "the noise of one request in an hour"),
+        (20, 0.1, 60, "a route without any noise"),
     ],
 )
-def test_a_route_of_its_own(groups, expected_ms, why):
-    limit = deadline(sketch_of(*groups), slo_ms=1.0)
-    assert limit.rule == "sketch"
-    assert limit.limit_ns / MS == pytest.approx(expected_ms, rel=0.02), why
+def test_a_route_of_its_own(usual_ms, tail_times, expected_ms, why):
+    limit_ns = own_deadline(usual_ms * MS, math.log(tail_times))
+    assert limit_ns / MS == pytest.approx(expected_ms, rel=1e-6), why
+
+
+def test_a_tail_without_an_end_is_a_number_all_the_same():
+    assert own_deadline(5 * MS, 1e9) < 2**63
 
 
 def test_low_traffic():
-    assert deadline(Sketch(), 0.0) == Deadline(250 * MS, "low_traffic")
-    assert deadline(sketch_of((OWN - 1, 5)), 0.0) == Deadline(250 * MS, "low_traffic")
-    assert deadline(sketch_of((10, 100)), 0.0).limit_ns / MS == pytest.approx(1000, rel=0.02)
-    assert deadline(sketch_of((OWN - 1, 5)), 40.0) == Deadline(40 * MS, "slo")
+    assert first_deadline(0.0, 0.0) == Deadline(250 * MS, "low_traffic")
+    assert first_deadline(5 * MS, 0.0) == Deadline(250 * MS, "low_traffic")
+    assert first_deadline(100 * MS, 0.0) == Deadline(1000 * MS, "low_traffic")
+    assert first_deadline(5 * MS, 40.0) == Deadline(40 * MS, "slo")
 
 
 def test_the_baseline_is_in_milliseconds():

@@ -77,10 +77,11 @@ def test_what_each_request_was_held_against_is_counted():
     for _ in range(10 + 200 + 50):
         route.take(5.0, shape="known")
     route.take(5.0, shape="new and quick")
-    route.take(80.0, shape="new and slow")
+    for number in range(3):
+        route.take(80.0, shape=f"new and slow {number}")
     route.take(90.0, shape="known")
-    assert route.verdicts == {Verdict.WARMUP: 10, Verdict.NORMAL: 250, Verdict.NEW_SHAPE: 1, Verdict.SPIKE: 2}
-    assert route.judged_by == {"low_traffic": 200, "sketch": 51, "new_shape": 2}
-    assert route.requests == 263
+    assert route.verdicts == {Verdict.WARMUP: 10, Verdict.NORMAL: 250, Verdict.NEW_SHAPE: 3, Verdict.SPIKE: 2}
+    assert route.judged_by == {"low_traffic": 200, "sketch": 51, "new_shape": 4}
+    assert route.requests == 265
     assert route.max_ms == 90.0
     assert route.all_requests().p50_ms == pytest.approx(5, rel=0.01)

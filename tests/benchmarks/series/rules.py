@@ -7,10 +7,10 @@ truth, to show what could be had.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 
 import numpy as np
 from midwatch.detect.detector import RouteDetector, Verdict
-from midwatch.detect.replay import replay
 from series.scenarios import Scenario, healthy
 from series.score import PER_HOUR
 from series.values import Answer, Bools, Floats, Series
@@ -25,16 +25,16 @@ _LEAST_SEEN = 100
 
 def midwatch(series: Series) -> Answer:
     """The detector of the agent, with the agent's defaults; of requests in the order of arrival."""
-    if not len(series.shapes):
-        judgements = replay(series.latency_ms.tolist())
-    else:
-        detector = RouteDetector()
-        keys = [f"batch={shape}" for shape in range(int(series.shapes.max()) + 1)]
-        pairs = zip((series.latency_us * 1000).tolist(), series.shapes.tolist(), strict=True)
-        judgements = [detector.judge(latency_ns, shape=keys[shape]) for latency_ns, shape in pairs]
-    spike = Verdict.SPIKE
-    flags = (judgement.verdict is spike for judgement in judgements)
-    return Answer(np.fromiter(flags, dtype=np.bool_, count=len(series)))
+    detector = RouteDetector()
+    shapes = (f"batch={shape}" for shape in series.shapes.tolist()) if len(series.shapes) else repeat("")
+    flags = np.zeros(len(series), dtype=np.bool_)
+    told = []
+    for number, (latency_us, shape) in enumerate(zip(series.latency_us.tolist(), shapes, strict=False)):
+        judgement = detector.judge(latency_us * 1000, shape=shape)
+        flags[number] = judgement.verdict is Verdict.SPIKE
+        if judgement.event is not None:
+            told.append((judgement.event.value, number))
+    return Answer(flags, tuple(told))
 
 
 def fixed(series: Series) -> Answer:
