@@ -27,7 +27,9 @@ _OVER_MEDIAN_NS = 10_000_000
 _LOW_MEDIANS = 10.0
 _LOW_NS = 250_000_000
 _FURTHEST = 20.0
-"""The largest natural logarithm of a ratio: no deadline is longer than half a billion usual latencies."""
+"""The largest natural logarithm of a ratio."""
+_LONGEST_NS = 86_400_000_000_000
+"""No deadline is longer than a day, whatever the latencies were: it is added to a time, and both are 64-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,15 @@ def own_deadline(usual_ns: float, tail: float) -> int:
         usual_ns: the median at this moment, of inputs of this shape.
         tail: the natural logarithm of how many times that a healthy request may take.
     """
-    return int(max(max(MEDIANS, math.exp(min(tail, _FURTHEST))) * usual_ns, usual_ns + _OVER_MEDIAN_NS))
+    limit_ns = max(max(MEDIANS, math.exp(min(tail, _FURTHEST))) * usual_ns, usual_ns + _OVER_MEDIAN_NS)
+    return int(min(limit_ns, _LONGEST_NS))
 
 
 def first_deadline(usual_ns: float, slo_ms: float) -> Deadline:
     """Return the deadline of a route that has none of its own yet; ``usual_ns`` is 0 where nothing was seen."""
     if slo_ms > 0:
-        return Deadline(int(slo_ms * 1e6), "slo")
-    return Deadline(int(max(_LOW_MEDIANS * usual_ns, _LOW_NS)), "low_traffic")
+        return Deadline(int(min(slo_ms * 1e6, _LONGEST_NS)), "slo")
+    return Deadline(int(min(max(_LOW_MEDIANS * usual_ns, _LOW_NS), _LONGEST_NS)), "low_traffic")
 
 
 def baseline(sketch: Sketch) -> Baseline:

@@ -135,8 +135,8 @@ class RouteDetector:
         changed = level.add(value - kind.factor)
         if several:
             kind.learn(value, level.median, level.spread)
-        if not slow or self._anew_left > 0:
-            self._anew_left -= 1
+        if not slow or rule != "sketch" or self._anew_left > 0:
+            self._anew_left = max(0, self._anew_left - 1)
             changed |= tail.add(value - usual if tail.count else 0.0)
         event = self._refresh() if changed else None
         if slow:

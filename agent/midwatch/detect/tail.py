@@ -27,14 +27,14 @@ Counts = dict[int, int]
 class Tail:
     """Of one route. Takes natural logarithms of ratios of latencies to the usual one; the caller leaves out spikes."""
 
-    __slots__ = ("_before", "_early", "_now", "_now_count", "_points", "_until", "count", "limit")
+    __slots__ = ("_before", "_block", "_now", "_points", "_until", "count", "limit")
 
     def __init__(self) -> None:
         self._now: Counts = {}
-        self._now_count = 0
         self._before: Counts = {}
-        self._early: Counts | None = {}
-        """All that was seen, while blocks are few."""
+        """What the block before this one held."""
+        self._block = _FIRST
+        """How many make this block: each is twice as large as the one before, until it is a whole one."""
         self._points: deque[tuple[float, float]] = deque(maxlen=_BLOCKS)
         """For each block the logarithms of the two ratios that the shares `_LOW` and `_HIGH` exceed."""
         self._until = 1
@@ -47,21 +47,23 @@ class Tail:
         step = int(ratio * _PER_UNIT + _OFFSET)
         now = self._now
         now[step] = now.get(step, 0) + 1
-        self._now_count += 1
         self.count += 1
         self._until -= 1
         if self._until > 0:
             return False
-        if self._now_count >= BLOCK:
+        here = sum(now.values())
+        if here >= self._block:
             self._end_block()
-        if self._early is not None:
-            # After each tenth more, and when the first are complete: from then on the limit is asked for.
-            ahead = _FIRST - self.count if self.count < _FIRST else BLOCK - self._now_count
-            self._until = max(1, min(ahead, self.count // 10))
-            self.limit = _extrapolated(_sum(self._early, self._now), self.count)
-        else:
-            self._until = BLOCK
+            here = 0
+        if len(self._points) >= _ENOUGH_BLOCKS:
+            self._until = self._block
             self.limit = self._by_blocks()
+        else:
+            seen = _sum(self._before, self._now)
+            count = sum(seen.values())
+            # After each tenth more, and when a block is complete: when the first is, the limit is asked for.
+            self._until = max(1, min(self._block - here, count // 10))
+            self.limit = _extrapolated(seen, count)
         return True
 
     def quantiles(self, *shares: float) -> list[float]:
@@ -69,12 +71,11 @@ class Tail:
         return _quantiles(_sum(self._before, self._now), shares)
 
     def _end_block(self) -> None:
-        ended, self._now, self._now_count = self._now, {}, 0
-        self._before = ended
-        low, high = _quantiles(ended, (1.0 - _LOW, 1.0 - _HIGH))
-        self._points.append((low, high))
-        if self._early is not None:
-            self._early = _sum(self._early, ended) if len(self._points) < _ENOUGH_BLOCKS else None
+        ended, self._now, self._before = self._now, {}, self._now
+        if self._block == BLOCK:
+            low, high = _quantiles(ended, (1.0 - _LOW, 1.0 - _HIGH))
+            self._points.append((low, high))
+        self._block = min(2 * self._block, BLOCK)
 
     def _by_blocks(self) -> float:
         """The median over the blocks: a fault that came and went in some of them does not count."""
@@ -83,7 +84,7 @@ class Tail:
 
 
 def _extrapolated(seen: Counts, count: int) -> float:
-    """The limit from all that was seen, by what is far out and still has some requests beyond it."""
+    """The limit from the last two blocks, by what is far out and still has some requests beyond it."""
     share = max(_HIGH, _FIRST_SHARE * (_FIRST / count) ** _FURTHER)
     if share >= _WIDEST:
         return 0.0

@@ -30,7 +30,9 @@ def test_a_route_of_its_own(usual_ms, tail_times, expected_ms, why):
 
 
 def test_a_tail_without_an_end_is_a_number_all_the_same():
-    assert own_deadline(5 * MS, 1e9) < 2**63
+    day_ns = 86_400 * 10**9
+    assert own_deadline(5 * MS, 1e9) == own_deadline(2.0**62, 0.0) == day_ns
+    assert first_deadline(2.0**62, 0.0).limit_ns == first_deadline(0.0, 1e12).limit_ns == day_ns
 
 
 def test_low_traffic():

@@ -40,6 +40,20 @@ def test_one_in_twenty_five_is_found_and_goes_on_being_found():
     assert flags[300:] == slow[300:]
 
 
+def test_a_route_that_is_always_over_its_slo_gets_a_deadline_of_its_own():
+    judged = replay([100.0] * 400, slo_ms=40.0)
+    assert [one.rule for one in judged[20:220]] == ["slo"] * 200
+    assert {one.verdict for one in judged[220:]} == {Verdict.NORMAL}
+
+
+def test_no_latency_leads_to_a_limit_that_is_none():
+    generator = random.Random(6)
+    detector = RouteDetector(warmup=0)
+    for number in range(3_000):
+        detector.judge(generator.choice([0, 1, 2**62]), shape=str(number % 7))
+        assert 0 < detector.limit_ns <= 86_400 * 10**9
+
+
 def test_noise_is_not_a_spike():
     generator = random.Random(5)
     latencies = [generator.lognormvariate(1.6, 0.25) for _ in range(20_000)]

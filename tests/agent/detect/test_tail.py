@@ -62,6 +62,12 @@ def test_a_fault_that_came_and_went_in_some_blocks_does_not_count():
     assert learnt(ratios).limit == pytest.approx(clean, rel=0.05)
 
 
+def test_what_a_service_does_at_its_start_is_forgotten():
+    wild = lognormal(1_000, 1.5)
+    assert learnt(wild + lognormal(1_000, 0.2)).limit > 2.0
+    assert learnt(wild + lognormal(5_000, 0.2)).limit == pytest.approx(0.2 * NORMAL.inv_cdf(1.0 - ALARM), rel=0.25)
+
+
 def test_it_is_worked_out_seldom():
     tail = Tail()
     assert sum(tail.add(0.0) for _ in range(20 * BLOCK)) < 200
