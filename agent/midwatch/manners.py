@@ -49,20 +49,22 @@ class AtLeisure(GiveWay):
     Args:
         clock: the time.
         urgent: asked before each rest; where it says so the rest is short.
-        calm: waits for a moment in which nothing is in flight, at most as many seconds as it is given.
+        calm: waits for a moment in which nothing is in flight, at most as many seconds as it is given; returns
+            whether there was one.
     """
 
-    def __init__(self, clock: Clock, urgent: Callable[[], bool], calm: Callable[[float], object]) -> None:
+    def __init__(self, clock: Clock, urgent: Callable[[], bool], calm: Callable[[float], bool]) -> None:
         super().__init__(clock)
         self._urgent = urgent
         self._calm = calm
+        self._restless = False
+        """Whether no such moment came in this work: to wait for it again and again would take seconds."""
         self._hurried = False
 
     def begin(self, *, hurried: bool) -> None:
         """Begin another work; ``hurried`` where somebody waits for it from the start."""
         self._hurried = hurried
-        if not hurried:
-            self._calm(CALM_S)
+        self._restless = not hurried and not self._calm(CALM_S)
         self._since_ns = self._clock.perf_ns()
 
     def __call__(self) -> None:
@@ -73,7 +75,7 @@ class AtLeisure(GiveWay):
             self._clock.sleep(REST_S)
         else:
             self._clock.sleep(LEISURE_S)
-            self._calm(CALM_S)
+            self._restless = self._restless or not self._calm(CALM_S)
         self._since_ns = self._clock.perf_ns()
 
 

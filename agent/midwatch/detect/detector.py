@@ -112,8 +112,8 @@ class RouteDetector:
             shape: `Workload.key` of its inputs, "" where unknown.
             in_window: whether it overlapped a window of ours.
         """
-        kind, is_new = self._shapes.find(shape)
-        self._number = kind.last = self._number + 1
+        self._number += 1
+        kind = self._shapes.find(shape, self._number)
         if self._warmup_left > 0:
             self._warmup_left -= 1
             return _WARMUP
@@ -124,11 +124,12 @@ class RouteDetector:
         if not level.known:
             kind.usual = True
         if not kind.judged:
-            return self._judge_first(kind, value, duration_ns, is_new=is_new)
+            return self._judge_first(kind, value, duration_ns)
         usual, several = level.median + kind.factor, self._shapes.several
         limit_ns, rule = self._limit_ns, "sketch"
         if tail.count < OWN:
             rule = self._first.rule
+            limit_ns = first_deadline(math.exp(usual) if level.known else 0.0, self._slo_ms).limit_ns
         elif several:
             limit_ns = own_deadline(math.exp(usual), tail.limit + kind.slack(level.spread))
         slow = duration_ns > limit_ns
@@ -143,14 +144,17 @@ class RouteDetector:
             return Judgement(Verdict.SPIKE, rule, limit_ns, event)
         return _PLAIN[Verdict.NORMAL] if event is None else Judgement(Verdict.NORMAL, event=event)
 
-    def _judge_first(self, kind: Shape, value: float, duration_ns: int, *, is_new: bool) -> Judgement:
+    def _judge_first(self, kind: Shape, value: float, duration_ns: int) -> Judgement:
         """One of the first requests of a shape, which nobody knows yet.
 
-        The very first may compile or take memory: that is told where it recurs. The next ones are held against what
-        the dearest of the shapes in use may take.
+        The very first may compile or take memory: that is told where it recurs. The next ones are held against
+        what the dearest of the shapes in use may take, and against those before them.
         """
-        level = self._level
-        limit_ns = int(MEDIANS * math.exp(level.median)) if is_new else self._limit_ns
+        level, is_new = self._level, kind.count == 0
+        if is_new:
+            limit_ns = int(MEDIANS * math.exp(level.median))
+        else:
+            limit_ns = max(self._limit_ns, own_deadline(math.exp(level.median + kind.factor), self._tail.limit))
         kind.learn(value, level.median, level.spread)
         if duration_ns <= limit_ns or self._tail.count < OWN:
             return _PLAIN[Verdict.NEW_SHAPE]
@@ -165,13 +169,13 @@ class RouteDetector:
         """Work out the deadline for requests in flight, and look for what is wrong with many."""
         level, tail = self._level, self._tail
         usual_ns = math.exp(level.median)
+        if self._shapes.several:
+            dearest = max((kind.factor for kind in self._shapes.recent(self._number)), default=0.0)
+            usual_ns *= math.exp(dearest)
         if tail.count < OWN:
             self._first = first_deadline(usual_ns, self._slo_ms)
             self._limit_ns = self._first.limit_ns
             return None
-        if self._shapes.several:
-            dearest = max((kind.factor for kind in self._shapes.recent(self._number)), default=0.0)
-            usual_ns *= math.exp(dearest)
         self._limit_ns = own_deadline(usual_ns, tail.limit)
         level.far = math.log(self._limit_ns / usual_ns)
         widened = level.widened()

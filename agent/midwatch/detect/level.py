@@ -17,7 +17,7 @@ _FAR = math.log(2.0)
 _PAST = 16
 """Times `_EACH` requests between now and what is taken for the level before."""
 _KIND_SHARE = 0.08
-_KIND_TIMES = WINDOW // _EACH
+_KIND_TIMES = 2_000 // _EACH
 _BLOCKS = 96
 _LEAST_BLOCKS = 24
 _WIDER = 1.6
@@ -72,7 +72,7 @@ class Level:
         return True
 
     def crowded(self) -> bool:
-        """Return whether one request in twelve and more lay beyond ``far``, and went on to for a whole window.
+        """Return whether one request in twelve and more lay beyond ``far``, and went on to for 2,000 requests.
 
         These are a kind of requests, then, and no spikes. A shift of the level looks like this, too, but only until the
         median has followed. It is told once.

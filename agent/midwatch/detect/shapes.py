@@ -13,6 +13,9 @@ FEW = 25
 """More than half of so many last requests, where they say that the factor is another, are no cluster of spikes."""
 _LONGEST_MEMORY = 200
 _RECENT = 1_000
+_FORGOTTEN = 10_000
+_PATIENCE = 400
+"""Requests of the route for which the last ones of a shape must be far off: where all shapes are, the level follows."""
 _FAR = math.log(2.0)
 _DEVIATE_95 = 1.645
 _OF_A_MEDIAN = 1.25
@@ -25,7 +28,7 @@ class Shape:
     ``usual`` is the class of the first request that the level is learnt from: its factor begins with 0.
     """
 
-    __slots__ = ("_recent", "count", "factor", "last", "usual")
+    __slots__ = ("_far_since", "_recent", "count", "factor", "last", "usual")
 
     def __init__(self) -> None:
         self.usual = False
@@ -34,6 +37,8 @@ class Shape:
         self.last = 0
         """The number of the last request of this shape."""
         self._recent = array("d")
+        self._far_since = 0
+        """The number of the request at which the last ones were found to be far off; 0 while they are not."""
 
     @property
     def judged(self) -> bool:
@@ -69,12 +74,16 @@ class Shape:
         self.factor += step if distance > self.factor else -step
         if at == FEW - 1:
             median = sorted(recent)[FEW // 2]
-            if abs(median - self.factor) > _FAR:
-                self.factor = median
+            if abs(median - self.factor) <= _FAR:
+                self._far_since = 0
+            elif not self._far_since:
+                self._far_since = self.last
+            elif self.last - self._far_since >= _PATIENCE:
+                self.factor, self._far_since = median, 0
 
 
 class Shapes:
-    """All classes of one route. Where there are too many shapes, the rest share one."""
+    """All classes of one route, those seen last at the end. Where there are too many shapes, the rest share one."""
 
     __slots__ = ("_known", "_rest", "several")
 
@@ -83,27 +92,37 @@ class Shapes:
         self._rest: Shape | None = None
         self.several = False
 
-    def find(self, key: str) -> tuple[Shape, bool]:
-        """Return the class of this shape, and whether it is new."""
-        shape = self._known.get(key)
-        if shape is not None:
-            return shape, False
-        if len(self._known) >= MOST:
-            self.several = True
-            if self._rest is None:
-                self._rest = Shape()
-            return self._rest, False
-        shape = self._known[key] = Shape()
-        self.several = len(self._known) > 1
-        return shape, True
+    def find(self, key: str, number: int) -> Shape:
+        """Return the class of this shape; ``number`` is that of the present request."""
+        known = self._known
+        shape = known.get(key)
+        if shape is None:
+            shape = self._begun(key, number)
+        elif self.several:
+            known[key] = known.pop(key)
+        shape.last = number
+        return shape
+
+    def _begun(self, key: str, number: int) -> Shape:
+        known = self._known
+        if len(known) >= MOST:
+            oldest = next(iter(known))
+            if number - known[oldest].last <= _FORGOTTEN:
+                if self._rest is None:
+                    self._rest = Shape()
+                return self._rest
+            del known[oldest]
+        shape = known[key] = Shape()
+        self.several = len(known) > 1
+        return shape
 
     def factor(self, key: str) -> float:
-        """Return the factor of a shape; 0.0 where it is not known."""
+        """Return the factor of a shape; 0.0 where it is not known, or by its first requests alone."""
         shape = self._known.get(key, self._rest)
-        return 0.0 if shape is None else shape.factor
+        return 0.0 if shape is None or not shape.judged else shape.factor
 
     def recent(self, number: int) -> Iterator[Shape]:
         """Return the classes that were seen within the last thousand requests; ``number`` is the present one."""
         for shape in (*self._known.values(), *((self._rest,) if self._rest is not None else ())):
-            if number - shape.last <= _RECENT:
+            if shape.judged and number - shape.last <= _RECENT:
                 yield shape

@@ -18,6 +18,9 @@ _WIDEST = 0.25
 _BLOCKS = 24
 _ENOUGH_BLOCKS = 8
 _MARGIN = 1.0
+_BEYOND = math.log(2.0)
+"""How far beyond all that was seen the noise may reach, while it is not known well: two kinds of requests in the first
+two hundred would let it reach to the moon."""
 _PER_UNIT, _OFFSET = 100.0, 2_000
 """Logarithms of ratios are counted in steps of a hundredth, that is of one percent."""
 Counts = dict[int, int]
@@ -90,7 +93,8 @@ def _extrapolated(seen: Counts, count: int) -> float:
         return 0.0
     low_share = min(_WIDEST, _LOW / _HIGH * share)
     low, high = _quantiles(seen, (1.0 - low_share, 1.0 - share))
-    return _limit(low, high, low_share, share, count)
+    furthest = (max(seen) + 1 - _OFFSET) / _PER_UNIT + _BEYOND
+    return min(_limit(low, high, low_share, share, count), furthest)
 
 
 def _sum(some: Mapping[int, int], more: Mapping[int, int]) -> Counts:

@@ -25,7 +25,7 @@ def test_it_rests_once_a_piece_of_work_is_done_and_then_starts_anew():
 
 def test_at_leisure_it_rests_for_longer_until_somebody_waits():
     clock, urgent, calms = FakeClock(), [], []
-    give_way = AtLeisure(clock, lambda: bool(urgent), calms.append)
+    give_way = AtLeisure(clock, lambda: bool(urgent), lambda seconds: calms.append(seconds) or True)
 
     def work():
         clock.advance(0.0005)
@@ -41,6 +41,17 @@ def test_at_leisure_it_rests_for_longer_until_somebody_waits():
     work()
     assert clock.slept == [LEISURE_S, REST_S, LEISURE_S, REST_S]
     assert calms == [CALM_S] * 3, "before the first work and after each long rest"
+
+
+def test_where_there_is_no_calm_it_is_waited_for_once():
+    clock, calms = FakeClock(), []
+    give_way = AtLeisure(clock, lambda: False, lambda seconds: bool(calms.append(seconds)))
+    for _ in range(2):
+        give_way.begin(hurried=False)
+        for _ in range(5):
+            clock.advance(0.0005)
+            give_way()
+    assert calms == [CALM_S] * 2
 
 
 def test_the_time_between_two_works_is_no_work():

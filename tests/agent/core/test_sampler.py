@@ -9,6 +9,7 @@ from midwatch.senses import SensorRack
 
 def no_pause(_seconds):
     """Nothing is ever in flight."""
+    return True
 
 
 class Sensor:
