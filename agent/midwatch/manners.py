@@ -35,8 +35,11 @@ class GiveWay:
     def __call__(self) -> None:
         """Rest, if it is time."""
         if self._clock.perf_ns() - self._since_ns >= self._piece_ns:
-            self._clock.sleep(self._rest_s)
+            self._rest()
             self._since_ns = self._clock.perf_ns()
+
+    def _rest(self) -> None:
+        self._clock.sleep(self._rest_s)
 
 
 class AtLeisure(GiveWay):
@@ -67,16 +70,12 @@ class AtLeisure(GiveWay):
         self._restless = not hurried and not self._calm(CALM_S)
         self._since_ns = self._clock.perf_ns()
 
-    def __call__(self) -> None:
-        """Rest, if it is time."""
-        if self._clock.perf_ns() - self._since_ns < self._piece_ns:
-            return
+    def _rest(self) -> None:
         if self._hurried or self._urgent():
             self._clock.sleep(REST_S)
         else:
             self._clock.sleep(LEISURE_S)
             self._restless = self._restless or not self._calm(CALM_S)
-        self._since_ns = self._clock.perf_ns()
 
 
 @contextlib.contextmanager

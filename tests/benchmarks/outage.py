@@ -204,21 +204,17 @@ def _print(stretch: str, rows: list[latency.Row]) -> None:
     for title in ("no agent", "collector killed"):
         p99s = [row.p99_ms for row in rows if row.name == title]
         print(f"  p99 {title:<18} {min(p99s):.3f} to {max(p99s):.3f}, median {statistics.median(p99s):.3f}")
-    for title, ratios in (("A/A", _ratios(rows[::2])), ("collector killed", _ratios(rows))):
-        print(
-            f"  p99 ratio {title:<18} {statistics.geometric_mean(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}"
-        )
+    for title, ratios in (("A/A", _ratios(rows[::2], 1)), ("collector killed", _ratios(rows, 2))):
+        if ratios:
+            mean = statistics.geometric_mean(ratios)
+            print(f"  p99 ratio {title:<18} {mean:.2f}, {min(ratios):.2f} to {max(ratios):.2f}")
 
 
-def _ratios(rows: list[latency.Row]) -> list[float]:
-    """The p99 of every second run by that of its two neighbours, which stand for the same state of the machine.
-
-    Of runs that are all without an agent each but the first and last is such a middle one.
-    """
-    step = 1 if len({row.name for row in rows}) == 1 else 2
+def _ratios(rows: list[latency.Row], step: int) -> list[float]:
+    """The p99 of every ``step``-th run by that of its two neighbours, which stand for the same state of the machine."""
     p99s = [row.p99_ms for row in rows]
     middles = range(1, len(p99s) - 1, step)
-    return [p99s[at] / statistics.geometric_mean((p99s[at - 1], p99s[at + 1])) for at in middles] or [1.0]
+    return [p99s[at] / statistics.geometric_mean((p99s[at - 1], p99s[at + 1])) for at in middles]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from midwatch.companion.parent import Parent
 from midwatch.guard import guard
 from midwatch.link.frames import Channel, Frame
 
-TURN_S = 0.5
+_TURN_S = 0.5
 CALM_S = 5.0
 """Between two turns while nothing waits. Each costs a process that has slept a millisecond, on a core that the service
 may want: it finds nothing in any cache."""
@@ -82,7 +82,7 @@ class Loop:
         self._ending = False
         self._hurried = False
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._rest_s = TURN_S
+        self._rest_s = _TURN_S
         self._reading_s = 0.0
         self._flushes: list[int] = []
         self._all_out = False
@@ -109,7 +109,7 @@ class Loop:
             if watched:
                 selector.register(self._parent, selectors.EVENT_READ)
             while not self._ending:
-                rest_s = self._rest_s if watched else TURN_S
+                rest_s = self._rest_s if watched else _TURN_S
                 selector.select(_FLUSHING_TURN_S if self._flushes else rest_s)
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._bell)
@@ -121,7 +121,7 @@ class Loop:
         self._drain()
         if self._parent.gone():
             self.orphaned = self._ending = True
-        self._rest_s = guard.call("companion.tick", self._sink.tick, default=TURN_S)
+        self._rest_s = guard.call("companion.tick", self._sink.tick, default=_TURN_S)
         self._answer()
 
     def _drain(self) -> bool:

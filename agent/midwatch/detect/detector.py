@@ -59,7 +59,8 @@ class Judgement:
 
 _WARMUP = Judgement(Verdict.WARMUP)
 _WINDOW = Judgement(Verdict.WINDOW)
-_PLAIN = {verdict: Judgement(verdict) for verdict in Verdict}
+_NORMAL = Judgement(Verdict.NORMAL)
+_NEW_SHAPE = Judgement(Verdict.NEW_SHAPE)
 
 
 class RouteDetector:
@@ -129,7 +130,7 @@ class RouteDetector:
         limit_ns, rule = self._limit_ns, "sketch"
         if tail.count < OWN:
             rule = self._first.rule
-            limit_ns = first_deadline(math.exp(usual) if level.known else 0.0, self._slo_ms).limit_ns
+            limit_ns = first_deadline(math.exp(usual), self._slo_ms).limit_ns
         elif several:
             limit_ns = own_deadline(math.exp(usual), tail.limit + kind.slack(level.spread))
         slow = duration_ns > limit_ns
@@ -142,7 +143,7 @@ class RouteDetector:
         event = self._refresh() if changed else None
         if slow:
             return Judgement(Verdict.SPIKE, rule, limit_ns, event)
-        return _PLAIN[Verdict.NORMAL] if event is None else Judgement(Verdict.NORMAL, event=event)
+        return _NORMAL if event is None else Judgement(Verdict.NORMAL, event=event)
 
     def _judge_first(self, kind: Shape, value: float, duration_ns: int) -> Judgement:
         """One of the first requests of a shape, which nobody knows yet.
@@ -157,12 +158,12 @@ class RouteDetector:
             limit_ns = max(self._limit_ns, own_deadline(math.exp(level.median + kind.factor), self._tail.limit))
         kind.learn(value, level.median, level.spread)
         if duration_ns <= limit_ns or self._tail.count < OWN:
-            return _PLAIN[Verdict.NEW_SHAPE]
+            return _NEW_SHAPE
         if not is_new:
             return Judgement(Verdict.SPIKE, "sketch", limit_ns)
         self._cold.append(self._number)
         if len(self._cold) < _COLD_RECUR or self._number - self._cold[0] > _COLD_WITHIN:
-            return _PLAIN[Verdict.NEW_SHAPE]
+            return _NEW_SHAPE
         return Judgement(Verdict.SPIKE, "new_shape", limit_ns)
 
     def _refresh(self) -> Event | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from midwatch.requests.sketch import add_counts, at_shares
 
 BLOCK = 5_000
 ALARM = 1.0 / 360_000.0
@@ -97,25 +99,15 @@ def _extrapolated(seen: Counts, count: int) -> float:
     return min(_limit(low, high, low_share, share, count), furthest)
 
 
-def _sum(some: Mapping[int, int], more: Mapping[int, int]) -> Counts:
+def _sum(some: Counts, more: Counts) -> Counts:
     both = dict(some)
-    for step, count in more.items():
-        both[step] = both.get(step, 0) + count
+    add_counts(both, more)
     return both
 
 
 def _quantiles(counts: Counts, shares: Iterable[float]) -> list[float]:
-    """For each of the rising shares the middle of the step below which it lies."""
-    steps, total = iter(sorted(counts.items())), sum(counts.values())
-    seen, step = 0, _OFFSET
-    found = []
-    for share in shares:
-        rank = share * (total - 1)
-        while seen <= rank and seen < total:
-            step, count = next(steps)
-            seen += count
-        found.append((step - _OFFSET + 0.5) / _PER_UNIT)
-    return found
+    """For each of the rising shares the middle of the step below whose end it lies."""
+    return [(step - _OFFSET + 0.5) / _PER_UNIT for step in at_shares(counts, shares)]
 
 
 def _limit(low: float, high: float, low_share: float, share: float, count: int) -> float:

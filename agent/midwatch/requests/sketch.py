@@ -10,6 +10,7 @@ the buckets in order, is within ``alpha`` of the true one, and merging is adding
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 
 from midwatch.model.requests import LatencySketch
 
@@ -61,8 +62,7 @@ class Sketch:
             raise ValueError(f"sketches of alpha {self.alpha} and {other.alpha} do not add up")
         if other.count == 0:
             return
-        for index, count in other.buckets.items():
-            self.buckets[index] = self.buckets.get(index, 0) + count
+        add_counts(self.buckets, other.buckets)
         self.min_ns = min(self.min_ns, other.min_ns) if self.count else other.min_ns
         self.max_ns = max(self.max_ns, other.max_ns)
         self.count += other.count
@@ -74,19 +74,11 @@ class Sketch:
 
     def quantiles(self, *shares: float) -> tuple[float, ...]:
         """Return several quantiles at once; ``shares`` rise."""
-        found: list[float] = []
-        seen = 0
-        buckets = iter(sorted(self.buckets.items()))
-        value_ns = 0.0
-        for share in shares:
-            rank = share * (self.count - 1)
-            while seen <= rank and seen < self.count:
-                index, count = next(buckets)
-                seen += count
-                value_ns = self._representative(index)
-            # The true extremes are known, and a representative may lie outside of them.
-            found.append(min(max(value_ns, float(self.min_ns)), float(self.max_ns)))
-        return tuple(found)
+        if self.count == 0:
+            return (0.0,) * len(shares)
+        # The true extremes are known, and a representative may lie outside of them.
+        least, most = float(self.min_ns), float(self.max_ns)
+        return tuple(min(max(self._representative(index), least), most) for index in at_shares(self.buckets, shares))
 
     def freeze(self) -> LatencySketch:
         """Return the contents as a value."""
@@ -102,6 +94,26 @@ class Sketch:
     def _representative(self, index: int) -> float:
         gamma = (1 + self.alpha) / (1 - self.alpha)
         return 2 * math.exp(index * self._log_gamma) / (gamma + 1)
+
+
+def add_counts(counts: dict[int, int], more: Mapping[int, int]) -> None:
+    """Add to ``counts``, which say how many values lie in each step, those of ``more``."""
+    for step, count in more.items():
+        counts[step] = counts.get(step, 0) + count
+
+
+def at_shares(counts: Mapping[int, int], shares: Iterable[float]) -> list[int]:
+    """Return for each of the rising ``shares`` (0 to 1) the step below whose end it lies; ``counts`` is not empty."""
+    steps, total = iter(sorted(counts.items())), sum(counts.values())
+    seen, step = 0, 0
+    found = []
+    for share in shares:
+        rank = share * (total - 1)
+        while seen <= rank and seen < total:
+            step, count = next(steps)
+            seen += count
+        found.append(step)
+    return found
 
 
 def merged(*sketches: LatencySketch) -> LatencySketch:
