@@ -15,8 +15,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-KEY = "midwatch.call"
-"""Key in the scope under which the open `Call` lies, for the router to name it."""
+KEY = "midwatch.request"
+"""Key in the scope under which the open request's `Mark` lies, for the router to name it."""
 _PENDING = "(unrouted)"
 _TRACEPARENT = re.compile(rb"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _SERVER_ERROR = 500
@@ -38,82 +38,91 @@ class MidwatchMiddleware:
 
 async def serve(app: App, scope: Scope, receive: Receive, send: Send) -> None:
     """Call ``app`` with a request around it."""
-    tracker = installed()
-    call = None
-    if tracker is not None and scope.get("type") == "http":
-        call = guard.call("asgi.begin", _begin, tracker, scope, default=None)
-    if call is None:
+    sender = begin(scope, send)
+    if sender is None:
         await app(scope, receive, send)
         return
     try:
-        await app(scope, receive, call.sender(send))
+        await app(scope, receive, sender)
     except BaseException as error:
-        call.end(status_of(type(error)))
+        sender.end(status_of(type(error)))
         raise
-    call.end()
+    sender.end()
 
 
-class Call:
-    """One HTTP request on its way."""
+def begin(scope: Scope, send: Send) -> Sender | None:
+    """Begin the request of this scope; None where it is no HTTP request, or part of one that is open."""
+    tracker = installed()
+    if tracker is None or scope.get("type") != "http":
+        return None
+    try:
+        mark = tracker.begin(_PENDING, is_async=True)
+        if mark is None:
+            return None
+        scope[KEY] = mark
+        sender = Sender(tracker, mark, scope, send)
+        for name, value in scope.get("headers", ()):
+            if name == b"traceparent":
+                found = _TRACEPARENT.match(value)
+                if found:
+                    mark.details.trace_id = found[1].decode()
+                break
+    except Exception as error:
+        guard.failed("asgi.begin", error)
+        return None
+    return sender
 
-    def __init__(self, tracker: Tracker, mark: Mark, scope: Scope) -> None:
+
+def name(scope: Scope, template: str) -> None:
+    """Set the route of the request of this scope: the method and the path's template, never the path itself."""
+    tracker, mark = installed(), scope.get(KEY)
+    if tracker is not None and mark is not None and not mark.end_ns:
+        method = scope.get("method", "")
+        tracker.rename(mark, f"{method if method in _METHODS else _OTHER_METHOD} {template}".strip())
+
+
+class Sender:
+    """The application's ``send``, watched for the status and the end of the body.
+
+    Whoever made the scope often holds ``send`` too: nothing in the scope may hold this, or it would be a cycle.
+    """
+
+    __slots__ = ("_code", "_mark", "_scope", "_send", "_tracker")
+
+    def __init__(self, tracker: Tracker, mark: Mark, scope: Scope, send: Send) -> None:
         self._tracker = tracker
         self._mark = mark
-        self._scope: Scope | None = scope
-        method = scope.get("method", "")
-        self._method = method if method in _METHODS else _OTHER_METHOD
+        self._scope = scope
+        self._send = send
         self._code = 0
-        self._named = False
 
-    def sender(self, send: Send) -> Send:
-        """Return ``send``, watched for the status and the end of the body."""
+    def __call__(self, message: Message) -> Awaitable[None]:
+        """Send a message of the response."""
+        kind = message.get("type")
+        if kind == "http.response.start":
+            self._code = message.get("status", 0)
+        elif kind == "http.response.body" and not message.get("more_body", False):
+            return self._last(message)
+        return self._send(message)
 
-        async def watched(message: Message) -> None:
-            await send(message)
-            kind = message.get("type")
-            if kind == "http.response.start":
-                self._code = message.get("status", 0)
-            elif kind == "http.response.body" and not message.get("more_body", False):
-                self.end()
-
-        return watched
-
-    def name(self, template: str) -> None:
-        """Set the route: the method and the path's template, never the path itself."""
-        self._named = True
-        self._tracker.rename(self._mark, f"{self._method} {template}".strip())
+    async def _last(self, message: Message) -> None:
+        await self._send(message)
+        self.end()
 
     def end(self, status: str = "") -> None:
         """End the request; only the first end counts."""
-        if self._mark.end_ns:
+        mark = self._mark
+        if mark.end_ns:
             return
-        scope, self._scope = (
-            self._scope,
-            None,
-        )  # the scope holds this call: with all that it carries it would be a cycle
-        if not self._named and scope is not None:
-            guard.call("asgi.name", self._name_late, scope, default=None)
-        safe_end(self._tracker, self._mark, status or ("error" if self._code >= _SERVER_ERROR else "ok"))
-
-    def _name_late(self, scope: Scope) -> None:
-        """Name a request that no router of ours has named: by what the framework left in the scope."""
-        route = scope.get("route")
-        template = getattr(route, "path_format", None) or getattr(route, "path", None)
-        if not isinstance(template, str):
-            template = getattr(scope.get("endpoint"), "__qualname__", "")
-        self.name(template or "(no route)")
+        if mark.route.name == _PENDING:
+            guard.call("asgi.name", _name_late, self._scope, default=None)
+        safe_end(self._tracker, mark, status or ("error" if self._code >= _SERVER_ERROR else "ok"))
 
 
-def _begin(tracker: Tracker, scope: Scope) -> Call | None:
-    mark = tracker.begin(_PENDING, is_async=True)
-    if mark is None:
-        return None
-    for name, value in scope.get("headers", ()):
-        if name == b"traceparent":
-            found = _TRACEPARENT.match(value)
-            if found:
-                mark.details.trace_id = found[1].decode()
-            break
-    call = Call(tracker, mark, scope)
-    scope[KEY] = call
-    return call
+def _name_late(scope: Scope) -> None:
+    """Name a request that no router of ours has named: by what the framework left in the scope."""
+    route = scope.get("route")
+    template = getattr(route, "path_format", None) or getattr(route, "path", None)
+    if not isinstance(template, str):
+        template = getattr(scope.get("endpoint"), "__qualname__", "")
+    name(scope, template or "(no route)")

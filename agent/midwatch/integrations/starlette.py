@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from midwatch.guard import guard
 from midwatch.integrations.imports import ImportHooks
 from midwatch.patches import Patches
+from midwatch.requests.tracker import status_of
 
 if TYPE_CHECKING:
     from midwatch.integrations import asgi
@@ -55,16 +57,32 @@ def _application(original: Any) -> Any:
 
     @functools.wraps(original)
     async def call(self: Any, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        await asgi.serve(functools.partial(original, self), scope, receive, send)
+        sender = asgi.begin(scope, send)
+        if sender is None:
+            await original(self, scope, receive, send)
+            return
+        try:
+            await original(self, scope, receive, sender)
+        except BaseException as error:
+            sender.end(status_of(type(error)))
+            raise
+        sender.end()
 
     return call
 
 
 def _route(original: Any) -> Any:
+    from midwatch.integrations import asgi
+
     @functools.wraps(original)
-    async def handle(self: Any, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        guard.call("starlette.route", _name, self, scope, default=None)
-        await original(self, scope, receive, send)
+    def handle(self: Any, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> Awaitable[None]:
+        try:
+            if asgi.KEY in scope:
+                asgi.name(scope, f"{scope.get(_PREFIX, '')}{getattr(self, 'path_format', self.path)}")
+        except Exception as error:
+            guard.failed("starlette.route", error)
+        done: Awaitable[None] = original(self, scope, receive, send)
+        return done
 
     return handle
 
@@ -76,11 +94,3 @@ def _mount(original: Any) -> Any:
         await original(self, scope, receive, send)
 
     return handle
-
-
-def _name(route: Any, scope: asgi.Scope) -> None:
-    from midwatch.integrations import asgi
-
-    call = scope.get(asgi.KEY)
-    if call is not None:
-        call.name(f"{scope.get(_PREFIX, '')}{getattr(route, 'path_format', route.path)}")

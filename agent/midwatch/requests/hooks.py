@@ -9,21 +9,21 @@ from types import CodeType
 from typing import Any
 
 from midwatch.guard import guard
-from midwatch.requests.units import Units
+from midwatch.requests.units import Root, Units
 
-_DYNAMO = "torch._dynamo"
 _EVAL_FRAME = "torch._C._dynamo.eval_frame"
-_NO_DYNAMO = object()
-_modules: dict[str, Any] = sys.modules
+_frames: Any = None
+"""Dynamo's `eval_frame`, once it is imported: while code of the host's is compiled, the hooks must pause it."""
 
 
 class _Hook:
     """A forward hook. A copy of the module shares it; a pickle of the module does not know Midwatch."""
 
-    __slots__ = ("_units",)
+    __slots__ = ("_root", "_units")
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: Units, root: Root) -> None:
         self._units = units
+        self._root = root
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         # `nullcontext().__exit__` takes any three arguments and returns None: as a hook it does nothing, and it can
@@ -44,14 +44,15 @@ class EnterHook(_Hook):
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Note that the call begins. Changes nothing of it."""
-        prior = _pause_dynamo() if _DYNAMO in _modules else _NO_DYNAMO
+        frames = _frames
+        prior = None if frames is None else frames.set_eval_frame(None)
         try:
-            self._units.enter(module, args, kwargs)
+            self._units.enter(self._root, module, args, kwargs)
         except Exception as error:
             guard.failed("units.enter", error)
         finally:
-            if prior is not _NO_DYNAMO:
-                _resume_dynamo(prior)
+            if frames is not None:
+                frames.set_eval_frame(prior)
 
 
 class LeaveHook(_Hook):
@@ -61,14 +62,15 @@ class LeaveHook(_Hook):
 
     def __call__(self, module: Any, _args: tuple[Any, ...], _result: Any) -> None:
         """Note that the call has ended. Changes nothing of its result."""
-        prior = _pause_dynamo() if _DYNAMO in _modules else _NO_DYNAMO
+        frames = _frames
+        prior = None if frames is None else frames.set_eval_frame(None)
         try:
-            self._units.leave(module)
+            self._units.leave(self._root, module)
         except Exception as error:
             guard.failed("units.leave", error)
         finally:
-            if prior is not _NO_DYNAMO:
-                _resume_dynamo(prior)
+            if frames is not None:
+                frames.set_eval_frame(prior)
 
 
 def _inert(_hook: _Hook, *_call: Any) -> None:
@@ -86,11 +88,12 @@ def dynamo_must_skip() -> None:
     for nothing, with a warning. The hooks themselves are put on its list of code to skip; what they call is hidden
     by pausing it meanwhile.
     """
-    frames = _modules.get(_EVAL_FRAME)
-    if frames is None:
+    global _frames
+    _frames = sys.modules.get(_EVAL_FRAME)
+    if _frames is None:
         return
     for code in (EnterHook.__call__.__code__, LeaveHook.__call__.__code__):
-        _skip(frames, code)
+        _skip(_frames, code)
 
 
 def _skip(frames: Any, code: CodeType) -> None:
@@ -99,12 +102,3 @@ def _skip(frames: Any, code: CodeType) -> None:
         frames.set_code_exec_strategy(code, frames._FrameExecStrategy(action.SKIP, action.DEFAULT))  # noqa: SLF001
     elif hasattr(frames, "skip_code"):
         frames.skip_code(code)
-
-
-def _pause_dynamo() -> Any:
-    frames = _modules.get(_EVAL_FRAME)
-    return _NO_DYNAMO if frames is None else frames.set_eval_frame(None)
-
-
-def _resume_dynamo(prior: Any) -> None:
-    _modules[_EVAL_FRAME].set_eval_frame(prior)

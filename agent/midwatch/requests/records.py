@@ -20,14 +20,15 @@ class Recorder:
         running = mark.end_ns == 0
         end_ns = self._clock.perf_ns() if running else mark.end_ns
         extra = mark.extra
+        thread_ident, thread_id, thread_name = mark.thread
         return RequestRecord(
             request_id=mark.request_id,
             route=mark.route.name,
             start_unix_ns=self._clock.to_unix(mark.start_ns),
             duration_ns=end_ns - mark.start_ns,
-            thread_id=mark.thread_id,
-            thread_ident=mark.thread_ident,
-            thread_name=self._thread_name(mark.thread_name),
+            thread_id=thread_id,
+            thread_ident=thread_ident,
+            thread_name=self._thread_name(thread_name),
             is_async=mark.is_async,
             # Negative where it ended on another thread that had got the ident of the one that began it.
             cpu_ns=0 if running else max(mark.cpu_ns, 0),
@@ -42,14 +43,15 @@ class Recorder:
 
     def unit(self, unit: Unit) -> UnitRecord:
         """Return the record of a unit that has ended."""
+        thread_ident, thread_id, thread_name = unit.thread
         return UnitRecord(
             unit_id=unit.unit_id,
             name=unit.name,
             start_unix_ns=self._clock.to_unix(unit.start_ns),
             duration_ns=unit.end_ns - unit.start_ns,
-            thread_id=unit.thread_id,
-            thread_ident=unit.thread_ident,
-            thread_name=self._thread_name(unit.thread_name),
+            thread_id=thread_id,
+            thread_ident=thread_ident,
+            thread_name=self._thread_name(thread_name),
             requests=unit.requests,
             workload=unit.workload,
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from midwatch.clock import Clock
 from midwatch.guard import guard
-from midwatch.requests.units import Units, name_of
+from midwatch.requests.units import Root, Units
 
 if TYPE_CHECKING:
     from midwatch.model.status import Part
@@ -123,11 +123,12 @@ class Roots:
             else:
                 # The class's methods: scripted modules refuse their own, although their hooks are called.
                 base = sys.modules["torch.nn.modules.module"].Module
+                root = Root(module)
                 self._known[module] = (
-                    base.register_forward_pre_hook(module, EnterHook(self._units), with_kwargs=True),
-                    base.register_forward_hook(module, LeaveHook(self._units), always_call=True),
+                    base.register_forward_pre_hook(module, EnterHook(self._units, root), with_kwargs=True),
+                    base.register_forward_hook(module, LeaveHook(self._units, root), always_call=True),
                 )
-                self._names[name_of(module)] = None
+                self._names[root.name] = None
                 return True
         self.stop()
         return False
@@ -173,7 +174,7 @@ class Roots:
             # Hooks put on a module in the middle of its call take effect with the next one, but for the hook at its
             # end. So the very first call is begun here.
             if root is not None and self.adopt(root) and root is module:
-                self._units.enter(module, args, {})
+                self._units.enter(Root(module), module, args, {})
         except Exception as error:
             guard.failed("roots.seen", error)
 

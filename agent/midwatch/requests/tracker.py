@@ -26,16 +26,13 @@ _MAX_OPEN = 16_384
 _UNIT_THREAD_NS = 10_000_000_000
 
 _modules = sys.modules
-NUMBERS = (
-    "start_ns", "end_ns", "gc_ns", "request_id", "deadline_ns", "thread_ident", "thread_id", "cpu_ns", "compiles",
-    "in_flight",
-)  # fmt: skip
-OTHERS = ("route", "status", "is_async", "open_end", "thread_name", "workload", "extra")
-"""The fields of `Mark` that a finished request keeps, in the order of `Finished`."""
+NUMBERS = ("start_ns", "end_ns", "gc_ns", "request_id", "deadline_ns", "cpu_ns", "compiles", "in_flight")
+OTHERS = ("route", "status", "is_async", "open_end", "thread", "workload", "extra")
+"""The fields of `Mark` that a finished request keeps, in the order in which `Tracker.end` puts them into its queue."""
 FIRST_NUMBERS = struct.Struct("=3q")
 _NUMBERS = struct.Struct(f"={len(NUMBERS)}q")
 _pack = _NUMBERS.pack
-_FIELDS = 1 + len(OTHERS)
+_FIELDS = len(NUMBERS) + len(OTHERS)
 
 
 class Route:
@@ -52,13 +49,15 @@ class Route:
         """The share of these in which a unit of no request's own ran from its begin to its end."""
 
 
+Thread = tuple[int, int, str]
+"""Python's ident, the kernel's id and the name of a thread: one object for all that ran there."""
+
+
 class Here(threading.local):
     """What is the same for all marks of one thread. Asking the kernel for the thread's id at each mark costs more."""
 
     def __init__(self) -> None:
-        self.ident = threading.get_ident()
-        self.native_id = threading.get_native_id()
-        self.name = threading.current_thread().name
+        self.thread: Thread = threading.get_ident(), threading.get_native_id(), threading.current_thread().name
 
 
 class Extra:
@@ -78,8 +77,7 @@ class Mark:
 
     __slots__ = (
         "compiles", "cpu_ns", "deadline_ns", "depth", "end_ns", "extra", "gc_ns", "in_flight", "is_async", "open_end",
-        "owner", "request_id", "route", "start_ns", "status", "thread_id", "thread_ident", "thread_name", "token",
-        "workload",
+        "owner", "request_id", "route", "start_ns", "status", "thread", "token", "workload",
     )  # fmt: skip
 
     request_id: int
@@ -88,9 +86,7 @@ class Mark:
     end_ns: int
     deadline_ns: int
     """When it becomes overdue; 0 where its route has no deadline."""
-    thread_ident: int
-    thread_id: int
-    thread_name: str
+    thread: Thread
     is_async: bool
     cpu_ns: int
     """While it runs, what the counter showed at the beginning; then the difference. The next two likewise."""
@@ -109,6 +105,11 @@ class Mark:
     token: Token[Mark | None] | None
 
     @property
+    def thread_ident(self) -> int:
+        """Python's ident of the thread that began it."""
+        return self.thread[0]
+
+    @property
     def details(self) -> Extra:
         """The rare fields, made when first asked for."""
         if self.extra is None:
@@ -116,7 +117,7 @@ class Mark:
         return self.extra
 
 
-Finished = tuple[bytes, Route, str, bool, bool, str, Workload | None, Extra | None]
+Finished = tuple[bytes, Route, str, bool, bool, Thread, Workload | None, Extra | None]
 """A finished request: its `NUMBERS`, packed, and its `OTHERS`."""
 
 
@@ -130,7 +131,7 @@ class Tracker:
         self._here = Here()
         self._ids = itertools.count(1)
         self._open: dict[int, Mark] = {}
-        self._current: ContextVar[Mark | None] = ContextVar("midwatch_request", default=None)
+        self.context: ContextVar[Mark | None] = ContextVar("midwatch_request", default=None)
         self._finished: deque[Any] = deque()
         """The fields of `Finished` of one request after another; one thread at a time takes from it."""
         self._routes: dict[str, Route] = {OTHER: Route(OTHER)}
@@ -141,7 +142,8 @@ class Tracker:
         self._calm = threading.Event()
         self._lurking = False
         """Whether somebody waits for `_calm`."""
-        self._unit_seen: dict[int, int] = {}
+        self.unit_seen: dict[int, int] = {}
+        """When a thread, by ident, was last known to run a unit."""
         self.off = False
         """True in a forked child and after the end: marks do nothing."""
         self.on_overdue = threading.Event()
@@ -161,7 +163,7 @@ class Tracker:
         """
         if self.off:
             return None
-        outer = self._current.get()
+        outer = self.context.get()
         if outer is not None and outer.end_ns == 0:
             return None
         if is_async is None:
@@ -171,15 +173,12 @@ class Tracker:
         if in_flight >= _MAX_OPEN:
             drops.drop("too_many_in_flight")
             return None
-        here = self._here
         if marked:
             self.marked = True
         mark = Mark()
         mark.route = route = self._routes.get(name) or self._add_route(name)
         mark.request_id = request_id = next(self._ids)
-        mark.thread_ident = here.ident
-        mark.thread_id = here.native_id
-        mark.thread_name = here.name
+        mark.thread = self._here.thread
         mark.is_async = is_async
         mark.end_ns = mark.depth = 0
         mark.status = "running"
@@ -188,7 +187,7 @@ class Tracker:
         mark.gc_ns = self.gc_ns
         mark.compiles = self.compiles
         mark.cpu_ns = 0 if is_async else self._cpu_ns()
-        mark.token = self._current.set(mark) if bind else None
+        mark.token = self.context.set(mark) if bind else None
         mark.start_ns = start_ns = self._perf_ns()
         mark.deadline_ns = start_ns + route.limit_ns if route.limit_ns else 0
         mark.in_flight = in_flight + 1
@@ -205,7 +204,7 @@ class Tracker:
         end_ns = self._perf_ns()
         if self._open.pop(mark.request_id, None) is None:
             return
-        stayed = not mark.is_async and mark.thread_ident == self._here.ident
+        stayed = not mark.is_async and mark.thread[0] == self._here.thread[0]
         # The differences before the end: whoever tells of a mark that has one takes them for what it used.
         mark.cpu_ns = cpu_ns = self._cpu_ns() - mark.cpu_ns if stayed else 0
         mark.gc_ns = gc_ns = self.gc_ns - mark.gc_ns
@@ -214,20 +213,19 @@ class Tracker:
         mark.end_ns = end_ns
         if mark.token is not None:
             try:  # noqa: SIM105 - to suppress it costs as much as all else here
-                self._current.reset(mark.token)
+                self.context.reset(mark.token)
             except ValueError:
                 pass  # ended in another context (a generator closed elsewhere): the old one keeps an ended mark
             mark.token = None
         if self.off:
             return
-        if len(self._finished) < _MAX_FINISHED * _FIELDS:
-            # Not the mark, with an object for each of its numbers: some time later they would have to be fetched from
-            # all over the memory, by another core. So they are given back while they are at hand. One after another,
-            # and not as a tuple: those that wait would bring the garbage collector.
-            self._finished.extend((
-                _pack(mark.start_ns, end_ns, gc_ns, mark.request_id, mark.deadline_ns,
-                      mark.thread_ident, mark.thread_id, cpu_ns, compiles, mark.in_flight),
-                mark.route, status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
+        finished = self._finished
+        if len(finished) < _MAX_FINISHED * _FIELDS:
+            # Not the mark, which would bring the host's garbage collector nearer, as would a tuple. Nor packed: that
+            # is left to whoever takes it out.
+            finished.extend((
+                mark.start_ns, end_ns, gc_ns, mark.request_id, mark.deadline_ns, cpu_ns, compiles, mark.in_flight,
+                mark.route, status, mark.is_async, mark.open_end, mark.thread, mark.workload, mark.extra,
             ))  # fmt: skip
         else:
             drops.drop("finished_queue_full")
@@ -247,16 +245,16 @@ class Tracker:
 
     def current(self) -> Mark | None:
         """Return the open request of this context, if any."""
-        mark = self._current.get()
+        mark = self.context.get()
         return None if mark is None or mark.end_ns else mark
 
     def bind(self, mark: Mark) -> Token[Mark | None]:
         """Make ``mark`` the current request of this context, for a stretch; `unbind` ends it."""
-        return self._current.set(mark)
+        return self.context.set(mark)
 
     def unbind(self, token: Token[Mark | None]) -> None:
         """End what `bind` began."""
-        self._current.reset(token)
+        self.context.reset(token)
 
     def rename(self, mark: Mark, name: str) -> None:
         """Give an open request the route that became known only after its begin."""
@@ -305,8 +303,11 @@ class Tracker:
 
     def take(self, limit: int) -> list[Finished]:
         """Take out finished requests as they were packed, the oldest first. For one thread at a time."""
-        pop, count = self._finished.popleft, min(limit, self.finished())
-        return [(pop(), pop(), pop(), pop(), pop(), pop(), pop(), pop()) for _ in range(count)]
+        pop, taken = self._finished.popleft, []
+        for _ in range(min(limit, self.finished())):
+            numbers = _pack(pop(), pop(), pop(), pop(), pop(), pop(), pop(), pop())
+            taken.append((numbers, pop(), pop(), pop(), pop(), pop(), pop(), pop()))
+        return taken
 
     def drain(self) -> list[Mark]:
         """Take out all finished requests as marks, the oldest first."""
@@ -321,17 +322,13 @@ class Tracker:
         self.off = True
         self._routes_lock = threading.RLock()
 
-    def unit_ran(self, thread_ident: int, now_ns: int) -> None:
-        """Note that this thread runs units."""
-        self._unit_seen[thread_ident] = now_ns
-
     def unit_threads(self) -> frozenset[int]:
         """Return the idents of the threads that ran a unit within the last ten seconds."""
         since_ns = self._perf_ns() - _UNIT_THREAD_NS
-        seen = self._unit_seen.copy()
+        seen = self.unit_seen.copy()
         for ident, at_ns in seen.items():
             if at_ns < since_ns:
-                self._unit_seen.pop(ident, None)
+                self.unit_seen.pop(ident, None)
         return frozenset(ident for ident, at_ns in seen.items() if at_ns >= since_ns)
 
     def route(self, name: str) -> Route:
@@ -361,11 +358,11 @@ def unpacked(finished: Finished) -> Mark:
     """Return a finished request as a mark, without the fields that only open ones have."""
     mark = Mark()
     (
-        numbers, mark.route, mark.status, mark.is_async, mark.open_end, mark.thread_name, mark.workload, mark.extra,
+        numbers, mark.route, mark.status, mark.is_async, mark.open_end, mark.thread, mark.workload, mark.extra,
     ) = finished  # fmt: skip
     (
-        mark.start_ns, mark.end_ns, mark.gc_ns, mark.request_id, mark.deadline_ns, mark.thread_ident, mark.thread_id,
-        mark.cpu_ns, mark.compiles, mark.in_flight,
+        mark.start_ns, mark.end_ns, mark.gc_ns, mark.request_id, mark.deadline_ns, mark.cpu_ns, mark.compiles,
+        mark.in_flight,
     ) = _NUMBERS.unpack(numbers)  # fmt: skip
     return mark
 

@@ -7,28 +7,31 @@ import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from midwatch.clock import Clock
 from midwatch.drops import drops
 from midwatch.guard import guard
 from midwatch.model.workload import Workload
-from midwatch.requests.tracker import Mark, Tracker
-from midwatch.requests.workload import describe
+from midwatch.requests.tracker import Here, Mark, Thread, Tracker
+from midwatch.requests.workload import Inputs
 
 _MAX_FINISHED = 16_384
 _MANY = 20
 _LONG_NS = 5_000_000_000
+_SEEN_NS = 1_000_000_000
+"""A unit that took longer is seen on its thread once more at its end."""
 _CARRIED = 0.5
 _ROUTE_MEMORY = 100
-NUMBERS = ("start_ns", "end_ns", "unit_id", "thread_ident", "thread_id", "requests", "owner_id")
-OTHERS = ("name", "thread_name", "workload")
+NUMBERS = ("start_ns", "end_ns", "requests", "owner_id", "unit_id")
+OTHERS = ("name", "thread", "workload")
 """The fields of `Unit` that a finished one keeps, in the order of `FinishedUnit`."""
 _NUMBERS = struct.Struct(f"={len(NUMBERS)}q")
 _pack = _NUMBERS.pack
-_FIELDS = 1 + len(OTHERS)
-FinishedUnit = tuple[bytes, str, str, Workload]
+_FIELDS = len(NUMBERS) - 1 + len(OTHERS)
+"""Of one in the queue, where it has no id yet."""
+FinishedUnit = tuple[bytes, str, Thread, Workload]
 """A finished unit: its `NUMBERS`, packed, and its `OTHERS`."""
 _SCRIPTED = frozenset({"RecursiveScriptModule", "TopLevelTracedModule"})
 
@@ -36,23 +39,16 @@ _SCRIPTED = frozenset({"RecursiveScriptModule", "TopLevelTracedModule"})
 class Unit:
     """One call of a root module; times are `Clock.perf_ns`."""
 
-    __slots__ = (
-        "end_ns", "mark", "name", "owner_id", "requests", "start_ns", "thread_id", "thread_ident", "thread_name",
-        "unit_id", "workload",
-    )  # fmt: skip
+    __slots__ = ("end_ns", "name", "owner_id", "requests", "start_ns", "thread", "unit_id", "workload")
 
     unit_id: int
     name: str
     start_ns: int
     end_ns: int
-    thread_id: int
-    thread_ident: int
-    thread_name: str
+    thread: Thread
     requests: int
     owner_id: int
     """Of the request in whose context it ran; 0 where there is none."""
-    mark: Mark | None
-    """The request that it is by itself, where nothing else marks requests."""
     workload: Workload
 
 
@@ -68,13 +64,29 @@ class PastUnits(Protocol):
         ...
 
 
+_Call = tuple[int, int, int, int, Workload | None, Mark | None]
+"""A root module's call that goes on: the module's id; start, requests, owner and workload of its `Unit`; and the
+request that it is by itself, where nothing else marks requests. One inside of another has no start and is no unit.
+"""
+
+
 class _Here(threading.local):
     def __init__(self) -> None:
-        self.calls: list[tuple[int, Unit | None]] = []
-        """Root modules entered on this thread, by id; a nested one has no unit."""
-        self.ident = threading.get_ident()
-        self.native_id = threading.get_native_id()
-        self.name = threading.current_thread().name
+        calls: list[_Call] = []
+        self.mine = calls, Here().thread
+        """The calls on this thread, the outermost first, and the thread. Together: to ask for each is dear."""
+
+
+class Root:
+    """What is known of a root module, for both of its hooks."""
+
+    __slots__ = ("inputs", "name", "tracing")
+
+    def __init__(self, module: Any) -> None:
+        self.name = name_of(module)
+        self.inputs = Inputs()
+        self.tracing: Callable[[], object] = _tracing_state()
+        """Returns what `torch.jit` is tracing, or None."""
 
 
 class Units:
@@ -83,10 +95,11 @@ class Units:
     def __init__(self, clock: Clock, tracker: Tracker) -> None:
         self._perf_ns = clock.perf_ns
         self._tracker = tracker
+        self._current = tracker.context
         self._here = _Here()
         self._ids = itertools.count(1)
         self._finished: deque[Any] = deque()
-        """The fields of `FinishedUnit` of one after another, as `Tracker.end` keeps requests."""
+        """One after another and not as tuples: those that wait would bring the garbage collector."""
         self._first_ns = 0
         self._begun = 0
         self.as_requests = False
@@ -94,36 +107,57 @@ class Units:
 
     def inside(self) -> bool:
         """Whether this thread is inside a known root module."""
-        return bool(self._here.calls)
+        return bool(self._here.mine[0])
 
-    def enter(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def enter(self, root: Root, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """A root module's forward begins."""
-        if self._tracker.off or _tracing():
+        tracker = self._tracker
+        # While `torch.jit` is tracing, reading a shape would become part of the traced graph.
+        if tracker.off or root.tracing() is not None:
             return
-        calls = self._here.calls
-        if calls:
-            if all(key != id(module) for key, _ in calls):
-                calls.append((id(module), None))
-                return
-            # It is entered anew without having been left: an exception that is no Exception passed through it.
-            drops.drop("unit_unclosed", len(calls))
-            calls.clear()
-        calls.append((id(module), self._begin(module, args, kwargs)))
+        calls, thread = self._here.mine
+        if calls and self._nested(calls, id(module)):
+            return
+        mark = None if tracker.marked and not self.as_requests else self._stand_in(root.name)
+        workload = root.inputs.describe(args, kwargs)
+        owner = self._current.get()
+        if owner is None or owner.end_ns:
+            requests, owner_id = tracker.count(), 0
+        else:
+            requests, owner_id = 1, owner.request_id
+            if owner.workload is None:
+                owner.workload = workload
+        tracker.unit_seen[thread[0]] = start_ns = self._perf_ns()
+        calls.append((id(module), start_ns, requests, owner_id, workload, mark))
 
-    def leave(self, module: Any) -> None:
+    def leave(self, root: Root, module: Any) -> None:
         """A root module's forward has ended, or raised."""
-        calls = self._here.calls
+        end_ns = self._perf_ns()
+        calls, thread = self._here.mine
         while calls:
-            key, unit = calls.pop()
-            if unit is not None:
-                self._finish(unit)
+            key, start_ns, requests, owner_id, workload, mark = calls.pop()
+            if start_ns:
+                tracker, finished = self._tracker, self._finished
+                if mark is not None:
+                    tracker.end(mark)
+                if not owner_id:
+                    requests = max(requests, tracker.count())
+                if end_ns - start_ns > _SEEN_NS:
+                    tracker.unit_seen[thread[0]] = end_ns
+                if len(finished) < _MAX_FINISHED * _FIELDS:
+                    finished.extend((start_ns, end_ns, requests, owner_id, root.name, thread, workload))
+                else:
+                    drops.drop("unit_queue_full")
             if key == id(module):
                 return
 
     def take(self, limit: int) -> list[FinishedUnit]:
-        """Take out finished units as they were packed, the oldest first. For one thread at a time."""
-        pop, count = self._finished.popleft, min(limit, self.finished())
-        return [(pop(), pop(), pop(), pop()) for _ in range(count)]
+        """Take out finished units, the oldest first. For one thread at a time."""
+        pop, taken = self._finished.popleft, []
+        for _ in range(min(limit, self.finished())):
+            numbers = _pack(pop(), pop(), pop(), pop(), next(self._ids))
+            taken.append((numbers, pop(), pop(), pop()))
+        return taken
 
     def finished(self) -> int:
         """Return how many finished units wait to be taken out."""
@@ -156,57 +190,34 @@ class Units:
         units = past.overlapping(mark.start_ns, mark.end_ns)
         return next((unit for unit in reversed(units) if _serves(unit, mark)), None)
 
-    def _begin(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unit:
-        tracker, here = self._tracker, self._here
-        unit = Unit()
-        unit.unit_id = next(self._ids)
-        unit.name = name_of(module)
-        unit.thread_ident, unit.thread_id, unit.thread_name = here.ident, here.native_id, here.name
-        unit.workload = describe(args, kwargs)
-        self._begun += 1
-        unit.mark = tracker.begin(unit.name, marked=False) if self._stand_in() else None
-        owner = tracker.current()
-        unit.owner_id = owner.request_id if owner is not None else 0
-        unit.requests = 1 if owner is not None else tracker.count()
-        if owner is not None and owner.workload is None:
-            owner.workload = unit.workload
-        unit.start_ns = self._perf_ns()
-        tracker.unit_ran(here.ident, unit.start_ns)
-        return unit
+    def _nested(self, calls: list[_Call], key: int) -> bool:
+        """Note a root module's call inside of another's, which is no unit; return whether it is one."""
+        if all(call[0] != key for call in calls):
+            calls.append((key, 0, 0, 0, None, None))
+            return True
+        # It is entered anew without having been left: an exception that is no Exception passed through it.
+        drops.drop("unit_unclosed", len(calls))
+        calls.clear()
+        return False
 
-    def _finish(self, unit: Unit) -> None:
-        unit.end_ns = self._perf_ns()
-        if unit.mark is not None:
-            self._tracker.end(unit.mark)
-        if not unit.owner_id:
-            unit.requests = max(unit.requests, self._tracker.count())
-        self._tracker.unit_ran(unit.thread_ident, unit.end_ns)
-        if len(self._finished) < _MAX_FINISHED * _FIELDS:
-            self._finished.extend((
-                _pack(unit.start_ns, unit.end_ns, unit.unit_id, unit.thread_ident, unit.thread_id, unit.requests,
-                      unit.owner_id),
-                unit.name, unit.thread_name, unit.workload,
-            ))  # fmt: skip
-        else:
-            drops.drop("unit_queue_full")
-
-    def _stand_in(self) -> bool:
-        """Whether this unit is a request by itself: many units over some seconds, and nothing ever marked a request."""
-        if self._tracker.marked:
+    def _stand_in(self, name: str) -> Mark | None:
+        """Begin a request that this unit is by itself: after many units over some seconds, where nothing marks any."""
+        tracker = self._tracker
+        if tracker.marked:
             self.as_requests = False
-        elif not self.as_requests:
+            return None
+        if not self.as_requests:
             now_ns = self._perf_ns()
+            self._begun += 1
             self._first_ns = self._first_ns or now_ns
             self.as_requests = self._begun >= _MANY and now_ns - self._first_ns >= _LONG_NS
-        return self.as_requests
+        return tracker.begin(name, marked=False) if self.as_requests else None
 
 
 def _unpacked(finished: FinishedUnit) -> Unit:
     unit = Unit()
-    numbers, unit.name, unit.thread_name, unit.workload = finished
-    (
-        unit.start_ns, unit.end_ns, unit.unit_id, unit.thread_ident, unit.thread_id, unit.requests, unit.owner_id,
-    ) = _NUMBERS.unpack(numbers)  # fmt: skip
+    numbers, unit.name, unit.thread, unit.workload = finished
+    unit.start_ns, unit.end_ns, unit.requests, unit.owner_id, unit.unit_id = _NUMBERS.unpack(numbers)
     return unit
 
 
@@ -235,13 +246,9 @@ def name_of(module: Any) -> str:
     return name
 
 
-def _tracing() -> bool:
-    """Whether `torch.jit` is tracing: reading a shape would become part of the traced graph."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
+def _tracing_state() -> Callable[[], object]:
     try:
-        return torch._C._get_tracing_state() is not None  # noqa: SLF001 - there is no public way
-    except AttributeError as error:
+        return sys.modules["torch"]._C._get_tracing_state  # type: ignore[no-any-return] # noqa: SLF001 - no public way
+    except (AttributeError, KeyError) as error:
         guard.failed("units.tracing", error)
-        return False
+        return lambda: None

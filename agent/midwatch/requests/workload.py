@@ -16,8 +16,53 @@ _MAX_TEXTS = 4_096
 _texts: dict[tuple[Any, ...], str] = {}
 _workloads: dict[tuple[tuple[str, ...], int], Workload] = {}
 """One object for all requests of one shape: a thousand that are kept would set off a garbage collection."""
-_of_tensors: dict[tuple[Any, ...], Workload] = {}
-"""The same by what one tensor is, for calls with a single one."""
+_PLAIN = frozenset({bool, float, int, str, type(None)})
+
+
+_of_calls: dict[tuple[tuple[Any, ...], ...], Workload] = {}
+"""The same by type, shape, dtype and device of each argument, for calls without containers."""
+_NOTHING: tuple[tuple[tuple[Any, ...], ...], Workload] = (), Workload()
+
+
+class Inputs:
+    """Describes the calls of one root module.
+
+    Most are like the one before, and to find that out takes least: a service that works is cold, and each step in here
+    costs it a microsecond.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = _NOTHING
+        """The last call that has a place in `_of_calls`, and its workload."""
+
+    def describe(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Workload:
+        """Return what `describe` does."""
+        known, workload = self._last
+        values = (*args, *kwargs.values()) if kwargs else args
+        if len(values) == len(known):
+            try:
+                for value, (kind, shape, dtype, device) in zip(values, known, strict=True):
+                    if type(value) is not kind or (
+                        shape is not None
+                        and (value.shape != shape or value.dtype is not dtype or value.device != device)
+                    ):
+                        break
+                else:
+                    return workload
+            except RuntimeError:
+                pass  # a nested tensor, which has no shape
+        known = _known(values)
+        if not known:
+            return describe(args, kwargs)
+        found = _of_calls.get(known)
+        if found is None:
+            found = describe(args, kwargs)
+            if len(_of_calls) < _MAX_TEXTS:
+                _of_calls[known] = found
+        self._last = known, found
+        return found
 
 
 def describe(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Workload:
@@ -25,29 +70,10 @@ def describe(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Workload:
     torch = sys.modules.get("torch")
     if torch is None:
         return Workload()
-    key = None
-    if len(args) == 1 and not kwargs and type(args[0]) is torch.Tensor:
-        # What most models get, in one look-up: a service that works is cold, and each call in here a microsecond.
-        tensor = args[0]
-        try:
-            key = (tensor.dtype, tensor.shape, tensor.device)
-            workload = _of_tensors.get(key)
-        except (RuntimeError, TypeError):  # a nested tensor, or a symbolic size, which has no hash
-            return _described(args, kwargs, torch.Tensor)
-        if workload is not None:
-            return workload
-    workload = _described(args, kwargs, torch.Tensor)
-    # While a model is traced, sizes are tensors, each one another: they would be kept, and never found again.
-    if key is not None and len(_of_tensors) < _MAX_TEXTS and all(type(size) is int for size in key[1]):
-        _of_tensors[key] = workload
-    return workload
-
-
-def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: type) -> Workload:
     found: list[tuple[Any, Any]] = []
-    _collect(args, found, 0, kind)
+    _collect(args, found, 0, torch.Tensor)
     if kwargs:
-        _collect(kwargs, found, 0, kind)
+        _collect(kwargs, found, 0, torch.Tensor)
     if not found:
         return Workload()
     shape = found[0][1]
@@ -59,6 +85,26 @@ def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: type) -> 
         if len(_workloads) < _MAX_TEXTS:
             _workloads[key] = workload
     return workload
+
+
+def _known(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...]:
+    """Return what `Inputs` compares with; nothing where a call has more than plain tensors and plain values."""
+    torch = sys.modules.get("torch")
+    if torch is None or len(values) > _MAX_INPUTS:
+        return ()
+    known = []
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN:
+            known.append((kind, None, None, None))
+        elif kind is not torch.Tensor:
+            return ()
+        else:
+            # A symbol is no size to compare with: that would add a guard to somebody's graph.
+            if any(type(size) is not int for size in _shape(value)):
+                return ()
+            known.append((kind, value.shape, value.dtype, value.device))
+    return tuple(known)
 
 
 def _collect(value: Any, found: list[tuple[Any, Any]], depth: int, tensor: type) -> None:

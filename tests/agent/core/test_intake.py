@@ -51,8 +51,8 @@ def test_the_workload_of_a_batchers_unit_is_kept_with_the_request_that_waited_fo
     mark = agent.tracker.begin("rank", bind=False)
     unit = Unit()
     unit.unit_id, unit.name, unit.requests, unit.workload = 1, "Model", 1, Workload(inputs=("float32[3]@cpu",), batch=3)
-    unit.thread_ident, unit.thread_id, unit.thread_name = 1, 1, ""
-    unit.owner_id, unit.mark = 0, None
+    unit.thread = 1, 1, ""
+    unit.owner_id = 0
     agent.clock.advance(0.001)
     unit.start_ns = agent.clock.perf_ns()
     agent.clock.advance(0.001)
@@ -163,8 +163,8 @@ def test_what_a_spike_leaves_out_is_counted(warm):
     for _ in range(70):
         unit = Unit()
         unit.unit_id, unit.name, unit.requests, unit.workload = 1, "Model", 1, Workload()
-        unit.thread_ident, unit.thread_id, unit.thread_name = 1, 1, ""
-        unit.owner_id, unit.mark = 0, None
+        unit.thread = 1, 1, ""
+        unit.owner_id = 0
         unit.start_ns = warm.clock.perf_ns()
         warm.clock.advance(0.001)
         unit.end_ns = warm.clock.perf_ns()

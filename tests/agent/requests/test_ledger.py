@@ -63,8 +63,8 @@ def test_a_request_comes_back_as_it_was():
     tracker.end(mark, "error")
     ledger.requests.add(*tracker.drain())
     (past,) = ledger.requests.overlapping(mark.start_ns, mark.end_ns)
-    for name in ("request_id", "start_ns", "end_ns", "thread_ident", "thread_id", "cpu_ns", "gc_ns", "compiles",
-                 "in_flight", "route", "status", "is_async", "thread_name", "workload", "extra"):  # fmt: skip
+    for name in ("request_id", "start_ns", "end_ns", "cpu_ns", "gc_ns", "compiles", "in_flight", "route", "status",
+                 "is_async", "thread", "workload", "extra"):  # fmt: skip
         assert getattr(past, name) == getattr(mark, name)
     assert (past.status, past.is_async, past.extra.trace_id) == ("error", True, "4bf9")
 

@@ -15,7 +15,7 @@ def test_a_request_is_measured_from_begin_to_end(tracker, clock):
     assert (seen.request_id, seen.is_async, seen.open_end) == (mark.request_id, False, False)
     assert (seen.route.name, seen.status, seen.end_ns - seen.start_ns) == ("rank", "ok", 250_000_000)
     assert (seen.cpu_ns, seen.gc_ns, seen.compiles, seen.in_flight) == (7_000_000, 3_000_000, 1, 1)
-    assert (seen.thread_ident, seen.thread_id) == (threading.get_ident(), threading.get_native_id())
+    assert seen.thread == (threading.get_ident(), threading.get_native_id(), "MainThread")
     assert tracker.drain() == []
 
 
@@ -163,9 +163,9 @@ def test_marks_are_off_in_a_forked_child(tracker):
 
 
 def test_threads_that_ran_units_are_forgotten_after_ten_seconds(tracker, clock):
-    tracker.unit_ran(11, clock.perf_ns())
+    tracker.unit_seen[11] = clock.perf_ns()
     clock.advance(6)
-    tracker.unit_ran(22, clock.perf_ns())
+    tracker.unit_seen[22] = clock.perf_ns()
     assert tracker.unit_threads() == {11, 22}
     clock.advance(6)
     assert tracker.unit_threads() == {22}

@@ -192,7 +192,7 @@ class TestUnits:
         (unit,) = units.drain()
         ledger.units.add(unit)
         assert (unit.owner_id, unit.requests) == (0, 3)
-        assert tracker.unit_threads() == {unit.thread_ident}
+        assert tracker.unit_threads() == {unit.thread[0]}
         units.explain(marks[0], ledger.units)
         assert marks[0].workload.inputs == ("float32[3,4]@cpu",)
 

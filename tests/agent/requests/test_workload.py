@@ -1,7 +1,7 @@
 import pytest
 import torch
 from midwatch.requests import workload as module
-from midwatch.requests.workload import describe
+from midwatch.requests.workload import Inputs, describe
 
 
 def test_tensors_are_found_in_what_models_are_given():
@@ -41,11 +41,11 @@ def test_one_tensor_is_described_as_among_others_and_known_again():
 
 def test_no_more_shapes_than_that_are_remembered(monkeypatch):
     monkeypatch.setattr(module, "_MAX_TEXTS", 3)
-    for name in ("_texts", "_workloads", "_of_tensors"):
+    for name in ("_texts", "_workloads", "_of_calls"):
         monkeypatch.setattr(module, name, {})
     for size in range(1, 9):
-        assert describe((torch.zeros(size, 7),), {}).inputs == (f"float32[{size},7]@cpu",)
-    assert [len(cache) for cache in (module._texts, module._workloads, module._of_tensors)] == [3, 3, 3]
+        assert Inputs().describe((torch.zeros(size, 7),), {}).inputs == (f"float32[{size},7]@cpu",)
+    assert [len(cache) for cache in (module._texts, module._workloads, module._of_calls)] == [3, 3, 3]
 
 
 def test_equal_shapes_have_equal_keys():
@@ -81,16 +81,41 @@ def test_a_proxy_is_not_touched():
     assert len(graph.nodes) == 1
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
-def test_sizes_of_a_model_that_is_traced_are_not_kept(monkeypatch):
-    monkeypatch.setattr(module, "_of_tensors", {})
-    seen = []
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_call_is_compared_with_changes_nothing_of_what_it_is_described_as():
+    ids, mask = torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torch.bool)
+    calls = [
+        ((), {}),
+        ((torch.zeros(2, 5),), {}),
+        ((torch.ones(2, 5),), {}),
+        ((torch.zeros(5, 2),), {}),
+        ((torch.zeros(2, 5, dtype=torch.float64),), {}),
+        ((torch.zeros(2, 5, device="meta"),), {}),
+        ((torch.nn.Parameter(torch.zeros(2, 5)),), {}),
+        ((torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(3, 4)]),), {}),
+        ((torch.zeros(()),), {}),
+        ((7,), {}),
+        ((None,), {}),
+        (([torch.zeros(2, 5)],), {}),
+        ((ids,), {"mask": mask, "cache": None, "train": False}),
+        ((), {"ids": ids, "mask": mask, "cache": None, "train": False}),
+        ((), {"ids": mask, "mask": ids, "cache": None, "train": False}),
+        ((), {"ids": ids, "mask": mask, "cache": (mask,), "train": False}),
+        ((ids, mask), {}),
+        (tuple([ids] * 40), {}),
+    ]
+    inputs = Inputs()
+    for before in calls:
+        for args, kwargs in calls:
+            inputs.describe(*before)
+            assert inputs.describe(args, kwargs) == describe(args, kwargs), (before, args, kwargs)
 
-    def model(x):
-        seen.append(describe((x,), {}))
-        return x + 1
 
-    for _ in range(3):
-        torch.jit.trace(model, torch.zeros(2, 5))
-    assert len(seen) >= 3
-    assert all(type(size) is int for key in module._of_tensors for size in key[1])
+def test_a_call_like_the_last_one_is_not_described_anew(monkeypatch):
+    inputs = Inputs()
+    for call in (((torch.zeros(2, 5),), {}), ((), {"ids": torch.zeros(1), "cache": None, "train": True})):
+        first = inputs.describe(*call)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "describe", None)
+            assert inputs.describe(*call) is first
+            assert Inputs().describe(*call) is first

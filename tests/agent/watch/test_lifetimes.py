@@ -28,6 +28,7 @@ class Overdue:
 
     def __init__(self, ident=None):
         self.thread_ident = ident
+        self.context = None
         self.started = time.perf_counter_ns()
 
     def in_flight(self):

@@ -79,7 +79,7 @@ def test_threads_of_units_are_sampled_and_sleeping_others_are_not(stage):
     idle = stage.start(stage.done.wait, name="metrics")
     stage.standing(unit, "busy", "sleep")
     stage.standing(idle, "wait", "acquire")
-    service.tracker.unit_ran(unit.ident, service.clock.perf_ns())
+    service.tracker.unit_seen[unit.ident] = service.clock.perf_ns()
     result = service.window(lambda: time.sleep(0.08))
     names = {thread.name for thread in result.threads}
     assert "batcher" in names

@@ -128,7 +128,7 @@ def test_in_a_service_with_an_event_loop_the_batchers_line_is_seen(alive, stage)
     def batcher():
         while (job := work.get()) is not None:
             loop, future = job
-            tracker.unit_ran(threading.get_ident(), clock.perf_ns())
+            tracker.unit_seen[threading.get_ident()] = clock.perf_ns()
             time.sleep(0.12)
             loop.call_soon_threadsafe(future.set_result, 1)
 
