@@ -194,7 +194,7 @@ class Intake:
     def _spike(self, mark: Mark, book: RouteBook, judgement: Judgement) -> None:
         self.spikes += 1
         now_ns = self._clock.perf_ns()
-        if not book.gate.admit(now_ns):
+        if not book.gate.admit(now_ns, watched=0 < mark.deadline_ns < (mark.end_ns or now_ns)):
             drops.drop("spike_rate")
             return
         spike_id = os.urandom(8).hex()

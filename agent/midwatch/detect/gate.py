@@ -21,13 +21,17 @@ class SpikeGate:
         self._recent: deque[int] = deque(maxlen=8)
         self._window_ns = -_COOL_DOWN_NS
 
-    def admit(self, now_ns: int) -> bool:
-        """Note a spike at the monotonic time ``now_ns``. Return whether to tell it: three at once, then one in 10 s."""
+    def admit(self, now_ns: int, *, watched: bool = True) -> bool:
+        """Note a spike at the monotonic time ``now_ns``. Return whether to tell it: three at once, then one in 10 s.
+
+        One that ended before it was overdue by the deadline that it began with, as while the route's is being learnt,
+        was not ``watched``: there is little to tell of it, so it takes one of the three only, and none of the others.
+        """
         self._recent.append(now_ns)
         if self._refilled_ns:
             self._tokens = min(float(_BURST), self._tokens + (now_ns - self._refilled_ns) / _REFILL_NS)
         self._refilled_ns = now_ns
-        if self._tokens < 1.0:
+        if self._tokens < (1.0 if watched else _BURST):
             return False
         self._tokens -= 1.0
         return True

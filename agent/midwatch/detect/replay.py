@@ -65,7 +65,7 @@ class RouteReplay:
                 before it counts as the same moment: the agent's clock does not go back.
         """
         duration_ns = int(latency_ms * 1e6)
-        rule = self.detector.rule
+        rule, limit_ns = self.detector.rule, self.detector.limit_ns
         judgement = self.detector.judge(duration_ns, shape=shape)
         self._latencies.add(duration_ns)
         self.verdicts[judgement.verdict] += 1
@@ -77,7 +77,7 @@ class RouteReplay:
             self._first_ns = ended_ns if self._first_ns is None else self._first_ns
             self._now_ns = max(self._now_ns, ended_ns - self._first_ns + _FIRST_NS)
             if judgement.verdict is Verdict.SPIKE:
-                told = self._gate.admit(self._now_ns)
+                told = self._gate.admit(self._now_ns, watched=0 < limit_ns < duration_ns)
                 self.told += told
                 return Replayed(judgement, told)
         return Replayed(judgement)

@@ -13,6 +13,16 @@ def test_three_at_once_and_then_one_in_ten_seconds():
     assert gate.admit(300 * S)
 
 
+def test_spikes_that_nobody_watched_leave_the_others_their_turns():
+    gate = SpikeGate()
+    unwatched = [gate.admit(100 * S + number, watched=False) for number in range(5)]
+    assert unwatched == [True, False, False, False, False]
+    assert [gate.admit(101 * S + number) for number in range(3)] == [True, True, False]
+    assert not gate.admit(112 * S, watched=False)
+    assert gate.admit(112 * S)
+    assert gate.admit(300 * S, watched=False)
+
+
 def window(gate, now_ns):
     return gate.window_seconds(now_ns, least_s=0.3, most_s=1.0)
 

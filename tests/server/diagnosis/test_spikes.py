@@ -218,12 +218,10 @@ def late(sample, late_ms, make):
     return dataclasses.replace(sample, late_ns=late_ms * make.MS)
 
 
-def test_one_late_look_at_a_call_that_returns_at_once_is_a_note_without_a_line(make):
-    """The thread waited for the interpreter, or for a core: the send did not take that long."""
-    loop = make.frame("reply", 30, "write")
-    own = late(make.sample(198, make.frame(*SOCKET_SEND), loop, weight_ms=98), 90, make)
+def test_who_of_two_held_the_interpreter_is_not_guessed(make):
+    own = late(make.sample(198, make.frame("parse", 12, "loads"), weight_ms=98), 90, make)
     beside = make.sample(198, make.frame("load", 8, "loads", "app.load"), role="other", thread=3, name="loader")
-    diagnosis = judge(make.spike(210, is_async=True, samples=(own, late(beside, 90, make))))
+    diagnosis = judge(make.spike(210, samples=(own, late(beside, 90, make))))
     assert diagnosis.findings == ()
     (note,) = diagnosis.notes
     assert note.title == "The interpreter was held, or the process was not scheduled, for 98.0 ms"
@@ -232,9 +230,23 @@ def test_one_late_look_at_a_call_that_returns_at_once_is_a_note_without_a_line(m
     assert note.evidence[:2] == (
         "Midwatch's own thread came 90.0 ms late to look",
         (
-            "At work when it came: the request's own thread in reply (app/ranker.py:30); "
+            "At work when it came: the request's own thread in parse (app/ranker.py:12); "
             "thread loader in load (app/load.py:8)"
         ),
+    )
+
+
+def test_the_only_other_thread_that_may_have_held_the_interpreter_is_gil_contention(make):
+    """The request's own thread waited for the interpreter, or for a core: the send did not take that long."""
+    loop = make.frame("reply", 30, "write")
+    own = late(make.sample(198, make.frame(*SOCKET_SEND), loop, weight_ms=98), 90, make)
+    beside = make.sample(198, make.frame("load", 8, "loads", "app.load"), role="other", thread=3, name="loader")
+    (finding,) = judge(make.spike(210, is_async=True, samples=(own, late(beside, 90, make)))).findings
+    assert (finding.kind, finding.confidence) == (Kind.GIL_CONTENTION, 0.5)
+    assert (finding.site.function, finding.site.line, finding.site.exact) == ("load", 0, False)
+    assert finding.title == (
+        "The interpreter was held, or the process was not scheduled, for 98.0 ms; "
+        "only thread loader was in a call that can hold it at the end, in `loads()` of load (app/load.py)"
     )
 
 
@@ -247,6 +259,31 @@ def test_the_only_thread_at_work_after_a_late_look_is_named_and_its_line_not_cla
     )
     site = finding.site
     assert (site.function, site.line, site.exact, finding.confidence) == ("parse", 0, False, 0.5)
+
+
+@pytest.mark.parametrize(("cpu_ms", "exact"), [(495, True), (126, True), (124, False), (0, False)])
+def test_a_call_that_its_threads_cpu_time_proves_to_have_held_the_interpreter_is_claimed(make, cpu_ms, exact):
+    own = late(make.sample(450, make.frame("parse", 12, "loads"), weight_ms=400), 390, make)
+    spike = make.spike(500, samples=(own,))
+    spike = dataclasses.replace(spike, request=dataclasses.replace(spike.request, cpu_ns=cpu_ms * make.MS))
+    (finding,) = judge(spike).findings
+    assert (finding.kind, finding.site.exact, finding.site.line) == (Kind.HOST_GAP, exact, 12 if exact else 0)
+    if exact:
+        assert finding.title == (
+            "`loads()` in parse (app/ranker.py:12) held the interpreter, and with it the request, for 400 ms"
+        )
+        assert (
+            finding.evidence[1]
+            == f"The request's own thread ran for {cpu_ms - 110}{'.0' if cpu_ms < 210 else ''} ms of that"
+        )
+
+
+def test_in_an_event_loop_the_threads_cpu_time_is_not_the_requests(make):
+    own = late(make.sample(450, make.frame("parse", 12, "loads"), weight_ms=400), 390, make)
+    spike = make.spike(500, is_async=True, samples=(own,))
+    spike = dataclasses.replace(spike, request=dataclasses.replace(spike.request, cpu_ns=490 * make.MS))
+    (finding,) = judge(spike).findings
+    assert not finding.site.exact
 
 
 @pytest.mark.parametrize(("callee", "function"), [("call_soon_threadsafe", None), ("tokens", "_run")])
