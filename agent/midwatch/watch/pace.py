@@ -8,11 +8,13 @@ _SLOWEST_NS = 250_000_000
 _AGE_DIVISOR = 50
 _COST_MULTIPLE = 20
 """While looking, a twentieth of one core at most."""
-_CALM_SHARE = 0.002
-"""While nothing is overdue, 0.2 % of one core at most: where a wake is dear, deadlines are met milliseconds late."""
+_CALM_SHARE, _ALERT_SHARE = 0.002, 0.004
+"""While nothing is overdue, 0.2 % of one core at most: where a wake is dear, deadlines are met milliseconds late. Where
+something was overdue within the last minute, twice as much: a spike seldom comes alone."""
+_ALERT_NS = 60_000_000_000
 _CALMEST_NS = 50_000_000
-_REFILL = 0.003
-"""In the long run, 0.3 % of one core."""
+_REFILL = 0.004
+"""In the long run, 0.4 % of one core."""
 _POOL_NS = 100_000_000
 _POOR_NS, _POOREST_NS = 50_000_000, 500_000_000
 """How often to look when the pool is empty: as the refill allows, within these."""
@@ -29,6 +31,7 @@ class Pace:
         """What a turn costs with its wake: where something is looked at, and where nothing is overdue."""
         self._seen_cpu_ns = -1
         self._seen_ns = 0
+        self._alert_until_ns = 0
         self.calm_ns = tick_ns // 2
         """The shortest time to the next turn while nothing is overdue."""
 
@@ -44,7 +47,12 @@ class Pace:
                 self._look_cost_ns += (used_ns - self._look_cost_ns) / 4
         self._seen_cpu_ns = cpu_ns
         self._seen_ns = now_ns
-        self.calm_ns = max(min(int(self._calm_cost_ns / _CALM_SHARE), _CALMEST_NS), self.floor_ns())
+        share = _ALERT_SHARE if now_ns < self._alert_until_ns else _CALM_SHARE
+        self.calm_ns = max(min(int(self._calm_cost_ns / share), _CALMEST_NS), self.floor_ns())
+
+    def alert(self, now_ns: int) -> None:
+        """Be alert for a minute: a request is overdue."""
+        self._alert_until_ns = now_ns + _ALERT_NS
 
     def looking_ns(self, overdue_ns: int) -> int:
         """Return the time to the next look, where the latest request to become overdue did so ``overdue_ns`` ago."""

@@ -194,6 +194,7 @@ class Watchdog:
 
     def _follow(self, overdue: Sequence[InFlight], now_ns: int, late_ns: int) -> None:
         """Look at overdue requests, unless all of them were looked at a short while ago."""
+        self._pace.alert(now_ns)
         if now_ns >= self._next_look_ns or not all(map(self._looks.knows, overdue)):
             own = _own_threads(overdue)
             stacks = self._look_at(own, now_ns, late_ns, unit=False)

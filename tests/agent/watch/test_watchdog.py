@@ -246,6 +246,28 @@ def test_while_nothing_is_overdue_it_wakes_for_each_deadline_unless_that_is_dear
     assert turns / 4 == pytest.approx(turns_a_second, rel=0.1)
 
 
+def test_within_a_minute_of_an_overdue_request_it_wakes_twice_as_often_where_that_is_dear(scene):
+    def turns_a_second(seconds, pause):
+        turns, until = 0, scene.clock.now_ns + seconds * 1_000 * MS
+        while scene.clock.now_ns < until:
+            scene.clock.now_ns += round(pause * MS)
+            scene.clock.cpu += 80_000
+            scene.tracker.requests.clear()
+            scene.begin(limit_ms=10)
+            pause = scene.turn()
+            turns += 1
+        return turns / seconds
+
+    turns_a_second(1, 10)
+    assert turns_a_second(4, 10) == pytest.approx(25, rel=0.1)
+    scene.begin(limit_ms=10)
+    scene.turn(20)
+    turns_a_second(1, 10)
+    assert turns_a_second(4, 10) == pytest.approx(50, rel=0.1)
+    turns_a_second(60, 10)
+    assert turns_a_second(4, 10) == pytest.approx(25, rel=0.1)
+
+
 def test_a_dear_look_is_rarer_from_the_start(scene):
     scene.begin(limit_ms=100)
     scene.turn(100)
