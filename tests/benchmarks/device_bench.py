@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from typing import Any
 
 from faults import expected as truth
 from faults import latency, runner
-from midwatch.model.finding import Finding
 from midwatch.model.incident import CaptureDetail
 from midwatch_client.api import Client, Progress
 from midwatch_client.errors import CollectorError
@@ -95,14 +93,8 @@ def judge(expected: truth.Expected, detail: CaptureDetail | str, routine_says: s
         "recoverable_ms": round(first.recoverable_ms, 3),
         "title": first.title,
     }
-    line_right = not expected.host_side or (row["exact"] and points_at(first, expected))
+    line_right = not expected.host_side or (row["exact"] and expected.is_at(first.site))
     return {**row, "ok": row["found"] == expected.kind and line_right}
-
-
-def points_at(finding: Finding, expected: truth.Expected) -> bool:
-    """Whether the finding names the marked line."""
-    site = finding.site
-    return site is not None and Path(site.file).name == expected.path.name and site.line == expected.line
 
 
 def print_fault_row(row: dict[str, Any]) -> None:
@@ -203,7 +195,7 @@ def spike_to_incident(client: Client, folder: Path, device: str, *, seconds: flo
             try:
                 for sighting in watching.watch_incidents(truth.SPIKE.name):
                     occurrence = sighting.occurrence
-                    if occurrence is not None and occurrence.spike_id and points_at(occurrence.finding, truth.SPIKE):
+                    if occurrence is not None and occurrence.spike_id and truth.SPIKE.is_at(occurrence.finding.site):
                         heard.append((occurrence.spike_id, time.time_ns()))
             except (CollectorError, ValueError):
                 return  # the connection was closed: the bench is over
@@ -267,11 +259,8 @@ def main() -> int:
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
     windows = given.windows or (5 if given.quick else 20)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="midwatch-bench-") as name, runner.collector(Path(name), port) as client:
+    with tempfile.TemporaryDirectory(prefix="midwatch-bench-") as name, runner.collector(Path(name)) as client:
         print(
             f"{'service':<13} {'expected':<13} {'found':<18} {'marked':<20} {'found at':<24}"
             f" {'':<6}{'cost ms':>8} {'gain ms':>8}"

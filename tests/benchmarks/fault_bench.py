@@ -14,7 +14,6 @@ one, or fewer than 9 of 10 long spikes were caught.
 from __future__ import annotations
 
 import argparse
-import socket
 import sys
 import tempfile
 import time
@@ -151,17 +150,13 @@ def main() -> int:
     ]
     rows = []
     print(f"{'service':<22} {'planted':<15} {'first finding':<15} {'at':<26} {'right/told':<13} {'caught':<6}")
-    with tempfile.TemporaryDirectory() as kept, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        with runner.collector(Path(kept), port) as client:
-            for expected in services:
-                try:
-                    rows.append(run(expected, client, Path(kept), options.seconds))
-                except RuntimeError as error:
-                    rows.append(Row(expected, "failed", str(error).splitlines()[-1][:80], ok=False))
-                show(rows[-1])
+    with tempfile.TemporaryDirectory(prefix="midwatch-faults-") as name, runner.collector(Path(name)) as client:
+        for expected in services:
+            try:
+                rows.append(run(expected, client, Path(name), options.seconds))
+            except RuntimeError as error:
+                rows.append(Row(expected, "failed", str(error).splitlines()[-1][:80], ok=False))
+            show(rows[-1])
     ill = [row for row in rows if row.expected.kind != CLEAN]
     well = [row for row in rows if row.expected.kind == CLEAN]
     good, quiet = sum(row.ok for row in ill), sum(row.ok for row in well)

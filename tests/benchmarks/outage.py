@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import sqlite3
 import statistics
 import subprocess
@@ -79,9 +78,7 @@ class Collector:
     """A collector that can be killed and started again on the same database; and the spool of its agents."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = runner.free_address()
         self._database = folder / "outage.db"
         self._spool = folder / "state" / "spool"
         self._log = folder / "collector.log"

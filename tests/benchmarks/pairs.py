@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import sys
 import tempfile
@@ -188,11 +187,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
     rows = []
-    with tempfile.TemporaryDirectory(prefix="midwatch-pairs-") as name, runner.collector(Path(name), port) as client:
+    with tempfile.TemporaryDirectory(prefix="midwatch-pairs-") as name, runner.collector(Path(name)) as client:
         print(
             f"{'service':<14} {'what is mended':<56} {'expected':<15} {'first finding':<17} {'faulty':>8} {'A/A':>8}"
             f" {'repaired':>8} {'gained':>8} {'predicted':>9}"

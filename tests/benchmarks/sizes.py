@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import socket
 import subprocess
 import sys
 import tempfile
@@ -45,15 +44,12 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--keep", type=Path, help="a folder for the two raw traces")
     given = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
     found = []
     with tempfile.TemporaryDirectory(prefix="midwatch-sizes-") as name:
         kept = given.keep or Path(name)
         kept.mkdir(parents=True, exist_ok=True)
         files = [kept / f"matmul_add_{size}.json.gz" for size, _ in SIZES]
-        with runner.collector(Path(name), port) as client:
+        with runner.collector(Path(name)) as client:
             for (size, kind), file in zip(SIZES, files, strict=True):
                 found.append(window(client, Path(name), given.device, size, kind, file))
                 print(f"{size} by {size}: {found[-1]} (expected {kind})", flush=True)

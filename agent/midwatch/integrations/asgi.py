@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -25,29 +26,35 @@ _OTHER_METHOD = "_OTHER"
 """OpenTelemetry's word for it. A client may send any word as its method: that is a value, and has no end."""
 
 
+def marked(original: Any) -> Any:
+    """Return an application's ``__call__`` with a request around it. One coroutine: each is felt in every request."""
+
+    @functools.wraps(original)
+    async def call(self: Any, scope: Scope, receive: Receive, send: Send) -> None:
+        sender = begin(scope, send)
+        if sender is None:
+            await original(self, scope, receive, send)
+            return
+        try:
+            await original(self, scope, receive, sender)
+        except BaseException as error:
+            sender.end(status_of(type(error)))
+            raise
+        sender.end()
+
+    return call
+
+
 class MidwatchMiddleware:
     """Marks each HTTP request; for a framework that Midwatch does not know: ``app = MidwatchMiddleware(app)``."""
 
     def __init__(self, app: App) -> None:
         self.app = app
 
+    @marked
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        await serve(self.app, scope, receive, send)
-
-
-async def serve(app: App, scope: Scope, receive: Receive, send: Send) -> None:
-    """Call ``app`` with a request around it."""
-    sender = begin(scope, send)
-    if sender is None:
-        await app(scope, receive, send)
-        return
-    try:
-        await app(scope, receive, sender)
-    except BaseException as error:
-        sender.end(status_of(type(error)))
-        raise
-    sender.end()
+        await self.app(scope, receive, send)
 
 
 def begin(scope: Scope, send: Send) -> Sender | None:
@@ -61,8 +68,8 @@ def begin(scope: Scope, send: Send) -> Sender | None:
             return None
         scope[KEY] = mark
         sender = Sender(tracker, mark, scope, send)
-        for name, value in scope.get("headers", ()):
-            if name == b"traceparent":
+        for header, value in scope.get("headers", ()):
+            if header == b"traceparent":
                 found = _TRACEPARENT.match(value)
                 if found:
                     mark.details.trace_id = found[1].decode()

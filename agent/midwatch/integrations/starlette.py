@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from midwatch.guard import guard
 from midwatch.integrations.imports import ImportHooks
 from midwatch.patches import Patches
-from midwatch.requests.tracker import status_of
 
 if TYPE_CHECKING:
     from midwatch.integrations import asgi
@@ -45,30 +44,13 @@ class StarletteIntegration:
         return Part("integration.starlette", "off", "starlette is not imported")
 
     def _applications(self, module: ModuleType) -> None:
-        self._patches.wrap(module.Starlette, "__call__", _application)
+        from midwatch.integrations import asgi  # not before there is a Starlette
+
+        self._patches.wrap(module.Starlette, "__call__", asgi.marked)
 
     def _routing(self, module: ModuleType) -> None:
         self._patches.wrap(module.Route, "handle", _route)
         self._patches.wrap(module.Mount, "handle", _mount)
-
-
-def _application(original: Any) -> Any:
-    from midwatch.integrations import asgi  # not before there is a Starlette
-
-    @functools.wraps(original)
-    async def call(self: Any, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        sender = asgi.begin(scope, send)
-        if sender is None:
-            await original(self, scope, receive, send)
-            return
-        try:
-            await original(self, scope, receive, sender)
-        except BaseException as error:
-            sender.end(status_of(type(error)))
-            raise
-        sender.end()
-
-    return call
 
 
 def _route(original: Any) -> Any:

@@ -12,13 +12,12 @@ _MAX_INPUTS = 16
 _MAX_DEPTH = 3
 _MAX_ITEMS = 64
 _MAX_TEXTS = 4_096
+_PLAIN = frozenset({bool, float, int, str, type(None)})
+"""Types of values that are no part of a workload."""
 
 _texts: dict[tuple[Any, ...], str] = {}
 _workloads: dict[tuple[tuple[str, ...], int], Workload] = {}
 """One object for all requests of one shape: a thousand that are kept would set off a garbage collection."""
-_PLAIN = frozenset({bool, float, int, str, type(None)})
-
-
 _of_calls: dict[tuple[tuple[Any, ...], ...], Workload] = {}
 """The same by type, shape, dtype and device of each argument, for calls without containers."""
 _NOTHING: tuple[tuple[tuple[Any, ...], ...], Workload] = (), Workload()

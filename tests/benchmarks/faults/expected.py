@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from midwatch.model.site import Site
+
 SERVICES = Path(__file__).resolve().parent / "services"
 CLEAN = "clean"
 
@@ -27,6 +29,10 @@ class Expected:
     def path(self) -> Path:
         """The service's file."""
         return SERVICES / f"{self.name}.py"
+
+    def is_at(self, site: Site | None) -> bool:
+        """Whether a site is the marked line."""
+        return site is not None and Path(site.file).name == self.path.name and site.line == self.line
 
 
 ALL = (

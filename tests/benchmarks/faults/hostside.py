@@ -12,8 +12,6 @@ from midwatch.model.finding import Finding
 HOST = SERVICES / "host"
 LONG_NS = 20_000_000
 """Spikes from here on should show their line in that very request."""
-_NEAR_NS = 5_000_000
-"""Between a service's own clock and the agent's, for the same request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +85,9 @@ def planted(record: Path) -> list[Planted]:
 
 
 def same_request(one: Planted, start_unix_ns: int, duration_ns: int) -> bool:
-    """Whether a request that the agent told of is this one."""
+    """Whether a request that the agent told of shares time with this one, or was kept waiting by it."""
     end_ns = start_unix_ns + duration_ns
-    return abs(one.start_unix_ns - start_unix_ns) < _NEAR_NS or (
-        one.start_unix_ns <= end_ns and start_unix_ns <= one.start_unix_ns + one.duration_ns
-    )
+    return one.start_unix_ns <= end_ns and start_unix_ns <= one.start_unix_ns + one.duration_ns
 
 
 def where(finding: Finding) -> str:
@@ -107,10 +103,4 @@ def right(finding: Finding, expected: HostFault) -> bool:
     site = finding.site
     if expected.lineless:
         return finding.kind.value == expected.kind and site is None
-    return (
-        finding.kind.value == expected.kind
-        and site is not None
-        and site.exact
-        and Path(site.file).name == expected.path.name
-        and site.line == expected.line
-    )
+    return finding.kind.value == expected.kind and expected.is_at(site) and site is not None and site.exact

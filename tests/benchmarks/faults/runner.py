@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -51,6 +52,13 @@ def poll(what: str, ready: Callable[[], T | None], timeout_s: float, running: su
     raise RuntimeError(f"{what}: nothing within {timeout_s:.0f} s (code {running.poll()})\n{tail}")
 
 
+def free_address() -> str:
+    """An address of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
 def answers(client: Client) -> bool:
     """Whether the collector is there."""
     with contextlib.suppress(CollectorError):
@@ -60,9 +68,9 @@ def answers(client: Client) -> bool:
 
 
 @contextlib.contextmanager
-def collector(folder: Path, port: int) -> Iterator[Client]:
+def collector(folder: Path) -> Iterator[Client]:
     """A collector on SQLite, and a client for it."""
-    address, log = f"127.0.0.1:{port}", folder / "collector.log"
+    address, log = free_address(), folder / "collector.log"
     arguments = ["-m", "midwatch_client", "collector", "--db", str(folder / "bench.db"), "--grpc", address]
     with process(arguments, log) as running, Client(address) as client:
         poll("collector", lambda: answers(client), START_S, running, log)
