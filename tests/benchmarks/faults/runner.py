@@ -59,6 +59,13 @@ def free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
+def listens(port: int) -> bool:
+    """Whether somebody listens at that port of this machine."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
+
+
 def answers(client: Client) -> bool:
     """Whether the collector is there."""
     with contextlib.suppress(CollectorError):
