@@ -8,9 +8,9 @@ _SLOWEST_NS = 250_000_000
 _AGE_DIVISOR = 50
 _COST_MULTIPLE = 20
 """While looking, a twentieth of one core at most."""
-_CALM_SHARE, _ALERT_SHARE = 0.002, 0.004
-"""While nothing is overdue, 0.2 % of one core at most: where a wake is dear, deadlines are met milliseconds late. Where
-something was overdue within the last minute, twice as much: a spike seldom comes alone."""
+_CALM_SHARE, _ALERT_SHARE = 0.003, 0.004
+"""While nothing is overdue, 0.3 % of one core at most: where a wake is dear, deadlines are met milliseconds late. Where
+something was overdue within the last minute, a third more: a spike seldom comes alone."""
 _ALERT_NS = 60_000_000_000
 _CALMEST_NS = 50_000_000
 _REFILL = 0.004

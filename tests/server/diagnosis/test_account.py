@@ -113,6 +113,11 @@ def test_without_a_known_baseline_the_whole_request_is_the_overrun(make):
         ([("tokenise", "append", "app.text")], True, Activity.PYTHON),
         ([("trim", "collect", "app.text")], True, Activity.GC),
         ([("select", "poll", "selectors"), ("serve", "run", "app.serve")], True, Activity.IDLE),
+        (
+            [("select", "poll", "selectors"), ("communicate", "select", "subprocess"), ("ask", "run", "app.version")],
+            False,
+            Activity.BLOCKED,
+        ),
         ([("_collect", "get", "app.batcher")], True, Activity.IDLE),
     ],
 )

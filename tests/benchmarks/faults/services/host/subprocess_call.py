@@ -9,10 +9,11 @@ from _serve import Run
 run = Run("score", every=50)
 
 
+COMMAND = ["sh", "-c", "sleep 0.03; echo 1"]
+
+
 def version() -> str:
-    return subprocess.run(
-        ["sh", "-c", "sleep 0.03; echo 1"], capture_output=True, text=True, check=True
-    ).stdout  # FAULT
+    return subprocess.run(COMMAND, capture_output=True, text=True, check=True).stdout  # FAULT
 
 
 def handle(planted: bool) -> None:
