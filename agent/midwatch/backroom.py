@@ -88,7 +88,7 @@ class Backroom:
         self._link = Link(settings, self._resource, clock)
         self._watchdog = Watchdog(tracker, stacks, probe, clock, tick_ms=settings.watch_tick_ms, redact=settings.redact)
         gc = GcSensor(stacks, clock, tracker.add_gc)
-        self._compiles = compiles = CompileSensor(clock, tracker.add_compile)
+        self._compiles = compiles = CompileSensor(stacks, clock, tracker.add_compile)
         allocator = AllocatorSensor()
         self._process = ProcessSensor(clock, lambda: allocator.take(clock.perf_ns()))
         self._nvml = NvmlSensor(clock, hz=settings.gpu_hz, urgent=tracker.overdue)

@@ -26,12 +26,6 @@ _WAITS: dict[str, dict[str, str]] = {
 }
 """By module and function of the innermost frame: what the thread waits for."""
 
-_SELECTS = ("selectors", "select")
-_SELECTS_FOR = {"multiprocessing": "process", "psycopg": "", "subprocess": ""}
-"""By package of the caller: who asks a selector and is no event loop. The answer of a child or of a database is waited
-for at a line, which is a cause.
-"""
-
 _LOOP_CALLS = frozenset({"run_forever", "run_until_complete"})
 """An event loop written in C (uvloop) leaves no frame of its own while it sits in its poll."""
 
@@ -49,10 +43,7 @@ def waits_for(frames: tuple[Frame, ...]) -> str:
     function = top.function.rpartition(".")[2]
     if top.callee in _LOOP_CALLS and function not in _LOOP_CALLS:
         return "events"
-    waits = _WAITS.get(top.module, {}).get(function, "")
-    if (top.module, function) == _SELECTS and len(frames) > 1:
-        return _SELECTS_FOR.get(frames[1].module.partition(".")[0], waits)
-    return waits
+    return _WAITS.get(top.module, {}).get(function, "")
 
 
 def is_idle(frames: tuple[Frame, ...]) -> bool:

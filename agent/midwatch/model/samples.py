@@ -69,6 +69,8 @@ class CompileEvent:
     trigger: str
     compile_id: str = ""
     thread_id: int = 0
+    frames: tuple[Frame, ...] = ()
+    """The stack that called what was compiled, innermost first; empty where the compiler works for nobody's call."""
 
 
 @dataclass(frozen=True, slots=True)

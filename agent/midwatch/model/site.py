@@ -28,7 +28,7 @@ class Site:
     ``exact`` means that the line itself was seen (a stack sample or a callback inside the interval).
     It is False where only the enclosing function is known, as from a trace with ``python_function`` events;
     then ``line`` is the line at which the function starts, or 0.
-    ``how`` names the witness: one of ``sample gc_callback python_function annotation module``.
+    ``how`` names the witness: one of ``sample gc_callback compile_callback python_function annotation module``.
     """
 
     file: str

@@ -130,25 +130,26 @@ def _waiting(scene: Scene, thread_id: int, start: int, end: int) -> list[Request
 
 
 def compile_facts(scene: Scene, recover: Recover) -> tuple[CompileFacts, ...]:
-    """Compilations inside requests, by what set them off."""
+    """Compilations inside requests, by what set them off and where it was called."""
     tracks = scene.trace.tracks
     if tracks is None or not tracks.compiles:
         return traced_compile_facts(scene, recover)
-    count: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    cuts: dict[str, dict[int, list[Cut]]] = defaultdict(lambda: defaultdict(list))
+    count: Counter[tuple[str, Site | None]] = Counter()
+    total: Counter[tuple[str, Site | None]] = Counter()
+    cuts: dict[tuple[str, Site | None], dict[int, list[Cut]]] = defaultdict(lambda: defaultdict(list))
     for event in tracks.compiles:
+        key = event.trigger, site_of(event.frames, how="compile_callback")
         start = scene.trace.local(event.start_unix_ns)
         end = start + event.duration_ns
         inside = [r for r in scene.spans.requests if min(r.end, end) > max(r.start, start)]
         if inside:
-            count[event.trigger] += 1
-            total[event.trigger] += event.duration_ns
+            count[key] += 1
+            total[key] += event.duration_ns
         for request in inside:
-            cuts[event.trigger][request.index].append((max(start, request.start), min(end, request.end)))
+            cuts[key][request.index].append((max(start, request.start), min(end, request.end)))
     return tuple(
-        CompileFacts(what, n, total[what] / 1e6, len(cuts[what]), recoverable_ms=recover(cuts[what]))
-        for what, n in count.most_common(_MOST_COMPILES)
+        CompileFacts(key[0], n, total[key] / 1e6, len(cuts[key]), key[1], recover(cuts[key]))
+        for key, n in count.most_common(_MOST_COMPILES)
     )
 
 

@@ -16,6 +16,7 @@ from midwatch_server.diagnosis.worth import NOTE_SHARE
 HOW = {
     "sample": "the line was seen in a stack sample",
     "gc_callback": "the line was seen in the collection itself",
+    "compile_callback": "the line was seen as the compilation began",
     "python_function": "a trace knows the function, not the line",
     "annotation": "known from an annotation",
     "module": "known from the module that ran",

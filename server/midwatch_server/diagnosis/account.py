@@ -167,10 +167,16 @@ def _collections(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
 
 
 def _compilations(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
-    if not spike.compiles:
-        return {}
-    spans = [(event.start_unix_ns, event.start_unix_ns + event.duration_ns) for event in spike.compiles]
-    return {"compile": (Claim(0.0, 0.0, compiles=spike.compiles), spans)}
+    groups: dict[Hashable, list[CompileEvent]] = defaultdict(list)
+    for event in spike.compiles:
+        groups[_function(event.frames)].append(event)
+    return {
+        key: (
+            Claim(0.0, 0.0, site=frame_site(events[0].frames, "compile_callback"), compiles=tuple(events)),
+            [(event.start_unix_ns, event.start_unix_ns + event.duration_ns) for event in events],
+        )
+        for key, events in groups.items()
+    }
 
 
 def _waits(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:

@@ -46,6 +46,10 @@ WAITS_FOR_WORK = frozenset({"get", "put"})
 """A queue written in C leaves no frame of its own; ``dict.get`` is never caught in the act."""
 
 
+ASKS_A_SELECTOR = frozenset({"psycopg", "subprocess"})
+"""Packages that wait in a selector, as event loops do, for one answer: of a database, of a child."""
+
+
 class Activity(str, Enum):
     """What one sample shows."""
 
@@ -65,7 +69,7 @@ def activity(frames: tuple[Frame, ...], *, has_device: bool) -> Activity:
     ``requests.get`` ends in a library that does the waiting, and a collection may run finalizers.
     """
     depth = own_depth(frames)
-    if depth is None or is_idle(frames) or frames[0].callee in WAITS_FOR_WORK:
+    if depth is None or (is_idle(frames) and not _asks(frames)) or frames[0].callee in WAITS_FOR_WORK:
         return Activity.IDLE
     names = [frame.callee for frame in frames[: depth + 1]]
     if names[-1] == "collect":
@@ -80,6 +84,12 @@ def activity(frames: tuple[Frame, ...], *, has_device: bool) -> Activity:
     if package == "torch" or names[0] in OPERATORS:
         return Activity.OPERATORS
     return Activity.PYTHON
+
+
+def _asks(frames: tuple[Frame, ...]) -> bool:
+    """Return whether the innermost frame is a selector's, in the hands of who waits for one answer."""
+    above = frames[1].module.partition(".")[0] if len(frames) > 1 else ""
+    return frames[0].module == "selectors" and above in ASKS_A_SELECTOR
 
 
 def returns_at_once(frames: tuple[Frame, ...]) -> bool:

@@ -7,11 +7,12 @@ import types
 import pytest
 from midwatch.clock import SystemClock
 from midwatch.sensors.compile import CompileSensor
+from midwatch.watch.stacks import Stacks
 
 
 def test_dynamo_is_never_imported(monkeypatch, clock):
     monkeypatch.delitem(sys.modules, "torch._dynamo.callback", raising=False)
-    sensor = CompileSensor(clock)
+    sensor = CompileSensor(Stacks(), clock)
     sensor.start()
     sensor.tick(1)
     assert "torch._dynamo.callback" not in sys.modules
@@ -26,7 +27,7 @@ def test_a_real_compilation(swallowed):
 
     counted = []
     clock = SystemClock()
-    sensor = CompileSensor(clock, lambda: counted.append(1))
+    sensor = CompileSensor(Stacks(), clock, lambda: counted.append(1))
     sensor.start()
     sensor.tick(0)
     before = clock.perf_ns()
@@ -36,7 +37,7 @@ def test_a_real_compilation(swallowed):
         def double(x):
             return x * 2 + 1
 
-        double(torch.ones(3))
+        double(torch.ones(3)); called = sys._getframe().f_lineno  # fmt: skip  # noqa: E702
         events = sensor.between(before, clock.perf_ns())
         double(torch.ones(3))
         assert sensor.between(before, clock.perf_ns()) == events
@@ -48,6 +49,11 @@ def test_a_real_compilation(swallowed):
     assert events[0].duration_ns > 0
     assert events[0].thread_id == threading.get_native_id()
     assert events[0].compile_id
+    assert (events[0].frames[0].function.rpartition(".")[2], events[0].frames[0].callee) == (
+        "test_a_real_compilation",
+        "double",
+    )
+    assert events[0].frames[0].line == called
     assert not callback_handler.start_callbacks
     assert not callback_handler.end_callbacks
     assert not swallowed
@@ -83,7 +89,7 @@ def old(monkeypatch):
 
 
 def test_callbacks_without_arguments(old, clock):
-    sensor = CompileSensor(clock)
+    sensor = CompileSensor(Stacks(), clock)
     sensor.start()
     sensor.tick(0)
     sensor.tick(1)
@@ -103,7 +109,7 @@ def test_a_failing_listener_does_not_reach_dynamo(old, clock, swallowed):
     def broken():
         raise ValueError("no")
 
-    sensor = CompileSensor(clock, broken)
+    sensor = CompileSensor(Stacks(), clock, broken)
     sensor.start()
     sensor.tick(0)
     old.start_callbacks[0]()
@@ -116,7 +122,7 @@ def test_a_torch_without_callbacks_is_unavailable(monkeypatch, clock):
     module = types.ModuleType("torch._dynamo.callback")
     module.callback_handler = object()
     monkeypatch.setitem(sys.modules, "torch._dynamo.callback", module)
-    sensor = CompileSensor(clock)
+    sensor = CompileSensor(Stacks(), clock)
     sensor.start()
     sensor.tick(0)
     assert sensor.status().state == "unavailable"

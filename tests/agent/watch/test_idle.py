@@ -3,11 +3,9 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import multiprocessing.connection
 import queue
 import selectors
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -75,36 +73,6 @@ def test_threads_that_wait_for_work_or_another_thread(stage, wait, what):
     stacks = Stacks()
     thread = stage.start(wait, stage.done)
     stage.until(lambda: waits_for(stacks.look(sys._current_frames().get(thread.ident))) == what)
-
-
-def test_a_child_that_is_waited_for_is_a_cause(stage):
-    def call(done):
-        while not done.is_set():
-            subprocess.run(["sleep", "0.05"], capture_output=True, check=True)
-
-    stacks = Stacks()
-    thread = stage.start(call, stage.done)
-
-    def waits_in_a_selector_for_no_event():
-        frames = stacks.look(sys._current_frames().get(thread.ident))
-        return frames[0].module == "selectors" and not waits_for(frames)
-
-    stage.until(waits_in_a_selector_for_no_event)
-
-
-def test_a_pool_of_processes_is_work_of_others(stage):
-    left, right = multiprocessing.Pipe()
-
-    def wait(done):
-        while not done.is_set():
-            multiprocessing.connection.wait([left], 0.05)
-
-    stacks = Stacks()
-    with left, right:
-        thread = stage.start(wait, stage.done)
-        stage.until(lambda: waits_for(stacks.look(sys._current_frames().get(thread.ident))) == "process")
-        stage.done.set()
-        thread.join()
 
 
 def test_a_pool_worker_without_work(stage):

@@ -148,6 +148,23 @@ def test_a_compilation_is_a_recompile_also_for_a_new_shape(make):
     assert "Compile ids: 3/1" in diagnosis.findings[0].evidence
 
 
+def test_compilations_are_told_apart_by_the_line_that_called_them(make):
+    ranks = tuple(
+        CompileEvent(make.START + at * make.MS, 90 * make.MS, "dynamo", "3/1", 1, (make.frame("rank", 14, "ranker"),))
+        for at in (20, 120)
+    )
+    embeds = CompileEvent(
+        make.START + 230 * make.MS, 220 * make.MS, "dynamo", "4/1", 1, (make.frame("embed", 31, "tower"),)
+    )
+    first, second = judge(make.spike(500, compiles=(*ranks, embeds))).findings
+    assert (first.kind, first.site.line, first.site.how, first.per_request_ms) == (
+        Kind.RECOMPILE, 31, "compile_callback", 220.0
+    )  # fmt: skip
+    assert first.site.exact
+    assert "`tower()`" in first.title
+    assert (second.site.line, second.per_request_ms, second.occurrences_per_request) == (14, 180.0, 2.0)
+
+
 def test_a_new_shape_without_a_compilation_is_a_first_call(make):
     shape = Workload(("float32[8,3,224,224]@cuda:0",))
     unit = UnitRecord(1, "Ranker", make.START + 20 * make.MS, 470 * make.MS, thread_id=1, workload=shape)

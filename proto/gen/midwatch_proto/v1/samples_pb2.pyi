@@ -178,6 +178,7 @@ class CompileEvent(google.protobuf.message.Message):
     TRIGGER_FIELD_NUMBER: builtins.int
     COMPILE_ID_FIELD_NUMBER: builtins.int
     THREAD_ID_FIELD_NUMBER: builtins.int
+    FRAMES_FIELD_NUMBER: builtins.int
     start_unix_ns: builtins.int
     """Start, Unix nanoseconds."""
     duration_ns: builtins.int
@@ -188,6 +189,10 @@ class CompileEvent(google.protobuf.message.Message):
     """The compiler's own id of it."""
     thread_id: builtins.int
     """Native id of the thread that compiled."""
+    @property
+    def frames(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[midwatch_proto.v1.site_pb2.Frame]:
+        """The stack that called what was compiled, innermost first; empty where the compiler works for nobody's call."""
+
     def __init__(
         self,
         *,
@@ -196,8 +201,9 @@ class CompileEvent(google.protobuf.message.Message):
         trigger: builtins.str = ...,
         compile_id: builtins.str = ...,
         thread_id: builtins.int = ...,
+        frames: collections.abc.Iterable[midwatch_proto.v1.site_pb2.Frame] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["compile_id", b"compile_id", "duration_ns", b"duration_ns", "start_unix_ns", b"start_unix_ns", "thread_id", b"thread_id", "trigger", b"trigger"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["compile_id", b"compile_id", "duration_ns", b"duration_ns", "frames", b"frames", "start_unix_ns", b"start_unix_ns", "thread_id", b"thread_id", "trigger", b"trigger"]) -> None: ...
 
 global___CompileEvent = CompileEvent
 

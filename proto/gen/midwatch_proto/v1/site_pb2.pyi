@@ -68,7 +68,7 @@ class Site(google.protobuf.message.Message):
     exact: builtins.bool
     """Whether the line itself was seen."""
     how: builtins.str
-    """The witness: sample, gc_callback, python_function, annotation or module."""
+    """The witness: sample, gc_callback, compile_callback, python_function, annotation or module."""
     callee: builtins.str
     """Function that was being called there, empty where not known."""
     def __init__(

@@ -1,7 +1,8 @@
 """``recompile``: a compilation on the request path, after warm-up.
 
 From a window or a spike alike: the time between the callbacks of Dynamo (or of the recording of a CUDA graph) inside
-requests. A request of known shapes does not compile, so what a replay without it gives is recoverable.
+requests. The site is the line that called what was compiled, read in the first of them. A request of known shapes does
+not compile, so what a replay without it gives is recoverable.
 
 Source: `torch._dynamo.callback`, PyTorch's troubleshooting page on recompilation. No threshold of its own.
 """
@@ -17,7 +18,7 @@ from midwatch_server.diagnosis.account import Account, Claim
 from midwatch_server.diagnosis.build import gain_of, spike_finding, window_finding
 from midwatch_server.diagnosis.evidence import Evidence
 from midwatch_server.diagnosis.phrases import explains, hidden
-from midwatch_server.diagnosis.words import ms, place, plural
+from midwatch_server.diagnosis.words import call, ms, place, plural
 
 MEASURE = "Compile events after warm-up: there should be none"
 
@@ -41,7 +42,7 @@ class Recompile:
     kind = Kind.RECOMPILE
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
-        """Yield one finding a compiled function, or one for the spike."""
+        """Yield one finding a compiled function; of a spike, one for each function of the service that called one."""
         if evidence.summary is not None:
             for facts in evidence.summary.compiles:
                 yield _from_window(evidence, facts)
@@ -74,6 +75,8 @@ def _from_spike(evidence: Evidence, account: Account, claim: Claim) -> Finding:
     triggers = sorted({event.trigger for event in claim.compiles if event.trigger})
     ids = [event.compile_id for event in claim.compiles if event.compile_id]
     what = f" ({', '.join(triggers)})" if triggers else ""
+    called = f"for {call(claim.site.callee)} " if claim.site and claim.site.callee else ""
+    at = f"{called}in {place(claim.site)}" if claim.site else "on the request path"
     lines = [f"{plural(len(claim.compiles), 'compile event')}{what}, {ms(claim.ms)} in all"]
     if ids:
         lines.append("Compile ids: " + ", ".join(ids[:8]))
@@ -81,7 +84,7 @@ def _from_spike(evidence: Evidence, account: Account, claim: Claim) -> Finding:
         lines.append("Inputs of the request: " + ", ".join(evidence.workload.inputs))
     return spike_finding(
         Kind.RECOMPILE,
-        f"Compilation on the request path{what} took {ms(claim.ms)}",
+        f"Compilation {at}{what} took {ms(claim.ms)}",
         account,
         claim,
         occurrences=float(len(claim.compiles)),
