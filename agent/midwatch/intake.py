@@ -103,6 +103,8 @@ class Intake:
             most = _BATCH
             left -= len(taken)
             (hurried if give_way is None or left > _BACKLOG else give_way)()
+        if count:
+            self._tracker.note_limits()
         return count
 
     def look_for_hung(self) -> None:

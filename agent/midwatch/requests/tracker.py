@@ -150,6 +150,8 @@ class Tracker:
         """Set whenever a request ended past its deadline."""
         self.gc_ns = 0
         self.compiles = 0
+        self.shortest_ns = 0
+        """The shortest time that any route's requests may take, as of the last `note_limits`; 0 without a deadline."""
         self.marked = False
         """Whether anything but a unit has ever begun a request here."""
 
@@ -334,6 +336,11 @@ class Tracker:
     def route(self, name: str) -> Route:
         """Return the route of this name, or `OTHER` where there are too many."""
         return self._routes.get(name) or self._add_route(name)
+
+    def note_limits(self) -> None:
+        """Bring `shortest_ns` up to date. Call it after routes were given other limits."""
+        limits = [route.limit_ns for route in tuple(self._routes.values()) if route.limit_ns]
+        self.shortest_ns = min(limits, default=0)
 
     def add_gc(self, duration_ns: int) -> None:
         """Count a garbage collection: it holds the GIL, so it held every request in flight."""

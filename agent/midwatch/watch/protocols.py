@@ -43,6 +43,9 @@ class InFlight(Protocol):
 class Tracker(Protocol):
     """The requests in flight and the threads that work for them."""
 
+    shortest_ns: int
+    """The shortest time that a request which begins now may take; 0 where none has a deadline."""
+
     def in_flight(self) -> Sequence[InFlight]:
         """Return a snapshot of the requests in flight, without waiting for a lock that a request may hold."""
         ...

@@ -1,7 +1,7 @@
 """Watches requests while they run: one that is overdue is looked at until it ends.
 
 The thread blocks once nothing has been in flight for a while. Otherwise it sleeps to the earliest deadline in flight,
-or to before the earliest that may come, 50 ms at most.
+or to the earliest that a request may have which begins now, 50 ms at most.
 
 The look at the deadline has to be prompt: where C code holds the GIL, it is the only one that gets through before the
 request ends, so it is taken before anything else is done.
@@ -27,7 +27,7 @@ from midwatch.watch.stacks import Stack, Stacks
 from midwatch.watch.threads import is_own
 
 _LONGEST_SLEEP_NS = 50_000_000
-_SHORTEST_IDLE_NS = 10_000_000
+_SHORTEST_AHEAD_NS = 10_000_000
 _IDLE_TURNS = 20
 """Turns in a row that find nothing in flight before the thread blocks."""
 _PARK_S = 0.5
@@ -87,7 +87,6 @@ class Watchdog:
         self._idle_turns = _IDLE_TURNS
         self._calm_turns = 0
         """Since the last account."""
-        self._shortest_ns = _LONGEST_SLEEP_NS
 
     def start(self) -> None:
         """Start watching."""
@@ -118,18 +117,15 @@ class Watchdog:
         """
         now_ns = self._perf_ns()
         flying = self._tracker.in_flight()
-        due_ns, shortest_ns = now_ns + _LONGEST_SLEEP_NS, self._shortest_ns
+        due_ns = latest_ns = now_ns + self._ahead_ns()
         calm = not self._next_look_ns and now_ns - self._planned_ns < _LATE_NS
         for request in flying:
             deadline_ns = request.deadline_ns
             if deadline_ns > now_ns:
                 if deadline_ns < due_ns:  # noqa: PLR1730 - no call, as said
                     due_ns = deadline_ns
-                if deadline_ns - request.start_ns < shortest_ns:  # noqa: PLR1730
-                    shortest_ns = deadline_ns - request.start_ns
             elif deadline_ns:
                 calm = False
-        self._shortest_ns = shortest_ns
         if calm:
             self._calm_turns += 1
             if self._calm_turns >= _ACCOUNT_TURNS:
@@ -137,17 +133,22 @@ class Watchdog:
             floor_ns = self._pace.calm_ns
         else:
             due_ns = self._attend(flying, now_ns)
-            floor_ns = self._pace.floor_ns() if self._next_look_ns else self._pace.calm_ns
+            if self._next_look_ns:
+                floor_ns = self._pace.floor_ns()
+            else:
+                due_ns, floor_ns = min(due_ns, latest_ns), self._pace.calm_ns
         if flying:
             self._idle_turns = 0
         elif self._idles():
             self._planned_ns = 0
             return PARKED
-        else:
-            # Before the earliest deadline that a request could have which begins right now.
-            due_ns = now_ns + max(_SHORTEST_IDLE_NS, shortest_ns)
         self._planned_ns = due_ns = max(due_ns, now_ns + floor_ns)
         return max(0, due_ns - self._perf_ns())
+
+    def _ahead_ns(self) -> int:
+        """Return the time to the earliest deadline that a request could have which begins right now."""
+        shortest_ns = self._tracker.shortest_ns
+        return min(max(shortest_ns, _SHORTEST_AHEAD_NS), _LONGEST_SLEEP_NS) if shortest_ns else _LONGEST_SLEEP_NS
 
     def _attend(self, flying: Sequence[InFlight], now_ns: int) -> int:
         """Look where a request is overdue, or this turn is late; return when to look next."""
@@ -175,10 +176,7 @@ class Watchdog:
         the one that has to wake the watchdog and the watchdog.
         """
         self._idle_turns += 1
-        if self._idle_turns <= _IDLE_TURNS:
-            return False
-        self._shortest_ns = _LONGEST_SLEEP_NS
-        return True
+        return self._idle_turns > _IDLE_TURNS
 
     def _late_ns(self, flying: Sequence[InFlight], now_ns: int) -> int:
         """Return by how much this turn came later than planned. A parked watchdog is woken when a request begins."""

@@ -26,6 +26,8 @@ class Blob:
 class Overdue:
     """A tracker with one request, overdue since it began."""
 
+    shortest_ns = 0
+
     def __init__(self, ident=None):
         self.thread_ident = ident
         self.context = None

@@ -47,6 +47,7 @@ class FakeTracker:
     def __init__(self):
         self.requests = []
         self.units = set()
+        self.shortest_ns = 0
 
     def in_flight(self):
         return list(self.requests)
@@ -77,6 +78,7 @@ class Scene:
         now = self.clock.now_ns
         request = Request(request_id, ident or threading.get_ident(), now, now + limit_ms * MS, is_async)
         self.tracker.requests.append(request)
+        self.tracker.shortest_ns = min(self.tracker.shortest_ns or limit_ms * MS, limit_ms * MS)
         self.begun[request_id] = request
         return request
 
@@ -216,6 +218,17 @@ def test_a_new_overdue_request_is_looked_at_on_time_beside_an_old_one(scene):
     scene.begin(2, limit_ms=7)
     assert scene.turn(0.5) == pytest.approx(6.5)
     scene.turn(6.5)
+    assert [s.late_ns for s in scene.evidence(2).samples if s.role == "request"] == [0]
+
+
+def test_beside_a_slow_request_it_wakes_for_the_deadline_that_a_quick_one_would_have(scene):
+    """The quick route is asked between two turns, so no turn has ever seen one of its requests."""
+    scene.begin(1, limit_ms=5_000)
+    assert scene.turn() == 50
+    scene.tracker.shortest_ns = 12 * MS
+    assert scene.turn(50) == 12
+    scene.begin(2, limit_ms=12)
+    scene.turn(12)
     assert [s.late_ns for s in scene.evidence(2).samples if s.role == "request"] == [0]
 
 
