@@ -26,6 +26,8 @@ class StackSample:
     weight_ns: int
     late_ns: int = 0
     request_id: int = 0
+    ran_ns: int = -1
+    """Of a late look: CPU time of this thread since some moment before the look was due; -1 where unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from midwatch.watch.threads import describe
 
 _MAX_LOOKS = 4096
 _MAX_WATCHED = 1024
+_MAX_LATE = 64
 _MAX_SAMPLES = 64
 _MAX_OTHERS = 32
 
@@ -56,6 +57,8 @@ class Looks:
         self._last_ns: dict[int, int] = {}
         self._threads: dict[int, ThreadName] = {}
         """As they were called when they were looked at: many end before anybody asks."""
+        self._ran: dict[int, Mapping[int, int]] = {}
+        """By the time of a late look: for how long each thread had run."""
 
     def add(self, ident: int, stack: Stack, now_ns: int, late_ns: int, *, unit: bool) -> int:
         """Keep one look; return when the thread was looked at before, 0 for never."""
@@ -68,6 +71,12 @@ class Looks:
         self._last_ns[ident] = now_ns
         self._looks.append(Look(now_ns, before_ns, late_ns, ident, unit, stack))
         return before_ns
+
+    def ran(self, at_ns: int, ran_ns: Mapping[int, int]) -> None:
+        """Note for how long each thread, by ident, had run when the late look of ``at_ns`` came."""
+        while len(self._ran) >= _MAX_LATE:
+            self._ran.pop(next(iter(self._ran)))
+        self._ran[at_ns] = ran_ns
 
     def overdue(self, request: InFlight, now_ns: int) -> None:
         """Note that a request was overdue and in flight at the look of ``now_ns``."""
@@ -132,6 +141,7 @@ class Looks:
             weight_ns=seen.weight_ns,
             late_ns=seen.late_ns,
             request_id=request.request_id,
+            ran_ns=self._ran.get(look.at_ns, {}).get(look.ident, -1),
         )
 
 

@@ -17,6 +17,7 @@ from types import FrameType
 from midwatch.clock import Clock
 from midwatch.guard import guard
 from midwatch.lifecycle import Worker
+from midwatch.watch.cputimes import CpuTimes
 from midwatch.watch.frames import Frames, current_frames, look
 from midwatch.watch.lockprobe import LockProbe
 from midwatch.watch.lockwaits import LockWaits
@@ -79,6 +80,7 @@ class Watchdog:
         self._frames = frames
         self._pace = Pace(int(tick_ms * 1_000_000))
         self._looks = Looks(stacks, clock, redact=redact)
+        self._cpu = CpuTimes()
         self._locks = LockWaits(stacks, probe, clock, redact=redact, frames=frames)
         self._worker = Worker("midwatch-watchdog", self._run)
         self._planned_ns = 0
@@ -129,6 +131,7 @@ class Watchdog:
         if calm:
             self._calm_turns += 1
             if self._calm_turns >= _ACCOUNT_TURNS:
+                self._cpu.note()
                 self._account(now_ns)
             floor_ns = self._pace.calm_ns
         else:
@@ -163,6 +166,8 @@ class Watchdog:
                 self._calm_down()
             if late_ns >= _LATE_NS:
                 self._look_at_others((), now_ns, late_ns)
+        if late_ns >= _LATE_NS:
+            self._looks.ran(now_ns, self._cpu.ran())
         self._account(now_ns)
         ahead = [request.deadline_ns for request in flying if request.deadline_ns > now_ns]
         return min([self._next_look_ns or now_ns + _LONGEST_SLEEP_NS, *ahead])

@@ -1,6 +1,7 @@
 """Where the time of a spike went: every stretch of it claimed by one witness at most.
 
-Exact witnesses come first: collections, compilations, waits for a known lock. What they leave goes to the places where
+Exact witnesses come first: collections, compilations, waits for a known lock, a thread that is proven to have held the
+interpreter. What they leave goes to the places where
 the samples found the request's own thread at work, and what these leave, while it only waits, to the places where they
 found the thread of its units. A request without a unit waits for none.
 
@@ -21,6 +22,7 @@ from midwatch.model.site import Frame, Site
 from midwatch.model.spike import Baseline, Spike
 
 from midwatch_server.diagnosis.activity import Activity, activity, returns_at_once
+from midwatch_server.diagnosis.holders import holders
 from midwatch_server.diagnosis.lines import Seen, heaviest
 from midwatch_server.diagnosis.spans import Span, Taken, clip, total_ms
 
@@ -58,6 +60,8 @@ class Account:
     collections: tuple[Claim, ...] = ()
     compilations: tuple[Claim, ...] = ()
     waits: tuple[Claim, ...] = ()
+    holds: tuple[Claim, ...] = ()
+    """Time in which a thread is proven to have held the interpreter."""
     places: tuple[Claim, ...] = ()
     doubtful: tuple[Claim, ...] = ()
     """At most one: time at whose end alone the threads were seen, so that no place can be given it."""
@@ -67,7 +71,7 @@ class Account:
         """All claims, the largest first."""
         return tuple(
             sorted(
-                (*self.collections, *self.compilations, *self.waits, *self.places, *self.doubtful),
+                (*self.collections, *self.compilations, *self.waits, *self.holds, *self.places, *self.doubtful),
                 key=lambda claim: -claim.ms,
             )
         )
@@ -96,6 +100,7 @@ def account(spike: Spike, usual: Baseline) -> Account:
     collections = ledger.divide(_collections(spike))
     compilations = ledger.divide(_compilations(spike))
     waits = ledger.divide(_waits(spike))
+    holds = ledger.divide(_holds(spike))
     ledger.also_saw(watched)
     before = _before(spike)
     places = tuple(
@@ -103,7 +108,7 @@ def account(spike: Spike, usual: Baseline) -> Account:
     )
     doubtful = ledger.divide(_doubtful(samples))
     return Account(
-        duration_ms, usual_ms, overrun_ms, total_ms(watched), collections, compilations, waits, places, doubtful
+        duration_ms, usual_ms, overrun_ms, total_ms(watched), collections, compilations, waits, holds, places, doubtful
     )
 
 
@@ -191,6 +196,25 @@ def _waits(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
             [(wait.unix_ns, wait.unix_ns + wait.duration_ns) for wait in waits],
         )
         for key, waits in groups.items()
+    }
+
+
+def _holds(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    groups: dict[Hashable, list[tuple[StackSample, int]]] = defaultdict(list)
+    for sample, held_ns in holders(spike):
+        groups[sample.thread_id, _function(sample.frames)].append((sample, held_ns))
+    return {
+        key: (
+            Claim(
+                0.0,
+                0.0,
+                site=frame_site(held[0][0].frames, "sample"),
+                role=held[0][0].role,
+                samples=tuple(sample for sample, _ in held),
+            ),
+            [(sample.unix_ns - held_ns, sample.unix_ns) for sample, held_ns in held],
+        )
+        for key, held in groups.items()
     }
 
 

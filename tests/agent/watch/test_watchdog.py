@@ -232,6 +232,20 @@ def test_beside_a_slow_request_it_wakes_for_the_deadline_that_a_quick_one_would_
     assert [s.late_ns for s in scene.evidence(2).samples if s.role == "request"] == [0]
 
 
+def test_a_late_look_tells_for_how_long_the_threads_have_run(scene):
+    scene.begin(1, limit_ms=10_000)
+    for _ in range(8):  # as many calm turns as there are between two readings
+        scene.turn(50)
+    scene.begin(2, limit_ms=20)
+    assert scene.turn() == 20
+    scene.turn(60)  # 40 ms late
+    ran_ns = {sample.late_ns // MS: sample.ran_ns for sample in scene.evidence(2).samples if sample.role == "request"}
+    assert list(ran_ns) == [40]
+    assert ran_ns[40] >= 0
+    scene.turn(2)
+    assert [s.ran_ns for s in scene.evidence(2).samples if s.role == "request"][1:] == [-1]  # it was on time
+
+
 def test_looking_stays_inside_its_budget(scene):
     """With looks that cost 1 ms each, a request that is overdue for minutes costs less than 1 % of a core."""
     scene.begin(limit_ms=100)

@@ -6,13 +6,14 @@ held the interpreter: the only one that stood, at the end of the longest such ti
 computes the model nor blocks nor returns at once. That one is named and is a cause: of the request itself or of its
 unit a ``host_gap``, of any other thread ``gil_contention``.
 
-Its line is claimed where the request's own thread is the one and its CPU time proves that it ran: then it was in that
-call, since Python between two calls would have let the look through. Of other threads, and of coroutines, no CPU time
-is known, so the process may not have been scheduled, and the line is where the thread stood at one moment. What names
-nobody is a note.
+Its line is claimed where CPU time proves that it ran: then it was in that call, since Python between two calls would
+have let the look through. For the request's own thread, unless it is an event loop's, the request's CPU time is that
+proof; for all others see `holders`, whose time is `Account.holds`. Where no CPU time is known, or several threads have
+run, the process may not have been scheduled, and the line is where the thread stood at one moment. What names nobody is
+a note.
 
 Source: CPython hands the GIL over every 5 ms except in the middle of a call written in C, which thus lets through no
-look until it returns, and then does so at that call; `MIN_LATE_NS` is the agent's own limit for a late turn.
+look until it returns, and then does so at that call.
 """
 
 from __future__ import annotations
@@ -29,16 +30,20 @@ from midwatch_server.diagnosis.account import Account, Claim, frame_site
 from midwatch_server.diagnosis.activity import Activity, activity, returns_at_once
 from midwatch_server.diagnosis.build import spike_finding
 from midwatch_server.diagnosis.evidence import Evidence
+from midwatch_server.diagnosis.holders import late_ns, may_hold
 from midwatch_server.diagnosis.lines import HELD_NS
 from midwatch_server.diagnosis.phrases import explains
 from midwatch_server.diagnosis.words import call, ms, place
 
-MIN_LATE_NS = 10_000_000
 MOSTLY = 0.5
 PROVEN, SUSPECTED = 0.9, 0.5
 NAMELESS = 0.2
 """Too low for a cause: see `judge.MIN_CONFIDENCE`."""
 MOST_THREADS = 3
+RAN_BEFORE = (
+    "Where the whole process got no core meanwhile (a CPU limit), this thread may have run just before, and the limit "
+    "is the cause"
+)
 
 HELD = (
     Advice(
@@ -52,6 +57,13 @@ OWN = (
     Advice(
         "Move this call off the request path, give it less to do, or run it in another process",
         "It is written in C and keeps the interpreter until it returns: meanwhile no other request moves either",
+        "The slowest requests (p99), of all routes",
+    ),
+)
+OTHERS = (
+    Advice(
+        "Give this call less to do at a time, or run it in another process",
+        "It is written in C and keeps the interpreter until it returns: meanwhile no request moves",
         "The slowest requests (p99), of all routes",
     ),
 )
@@ -70,33 +82,34 @@ class Held:
     kind = Kind.HOST_GAP
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
-        """Yield at most one finding."""
+        """Yield one finding for each function that is proven to have held the interpreter, and one for the rest."""
         spike, account = evidence.spike, evidence.account
         if spike is None or account is None:
             return
+        for claim in account.holds:
+            if claim.site is not None:
+                yield _holder(account, claim, claim.site)
         for claim in account.doubtful:
             yield _held(spike, account, claim) if _mostly_late(claim) else _seldom(account, claim)
 
 
-def _late_ns(sample: StackSample) -> int:
-    late_ns = min(sample.late_ns, sample.weight_ns)
-    return late_ns if late_ns >= MIN_LATE_NS else 0
-
-
 def _mostly_late(claim: Claim) -> bool:
-    late_ns = sum(map(_late_ns, claim.samples))
-    return late_ns > 0 and late_ns >= MOSTLY * sum(sample.weight_ns for sample in claim.samples)
+    late = sum(map(late_ns, claim.samples))
+    return late > 0 and late >= MOSTLY * sum(sample.weight_ns for sample in claim.samples)
 
 
 def _held(spike: Spike, account: Account, claim: Claim) -> Finding:
-    latest = max(claim.samples, key=_late_ns)
-    late = f"Midwatch's own thread came {ms(_late_ns(latest) / 1e6)} late to look"
+    latest = max(claim.samples, key=late_ns)
+    late = f"Midwatch's own thread came {ms(late_ns(latest) / 1e6)} late to look"
     at_work = list(_at_work(spike, latest))
-    able = [sample for sample in at_work if _may_hold(sample, has_device=spike.has_device)]
+    able = [sample for sample in at_work if may_hold(sample, has_device=spike.has_device)]
     suspect = able[0] if len(able) == 1 else None
     seen_at = frame_site(suspect.frames, "sample") if suspect else None
-    if suspect and seen_at and suspect.role == "request" and (ran_ns := _ran_ns(spike, latest)) >= HELD_NS:
-        return _proven(account, claim, seen_at, (late, f"The request's own thread ran for {ms(ran_ns / 1e6)} of that"))
+    if suspect and seen_at:
+        own_ns = _ran_ns(spike, latest)
+        if suspect.role == "request" and own_ns >= HELD_NS:
+            ran = f"The request's own thread ran for {ms(own_ns / 1e6)} of that"
+            return _proven(account, claim, suspect, seen_at, (late, ran))
     site = _site(suspect) if suspect else None
     title = f"The interpreter was held, or the process was not scheduled, for {ms(claim.ms)}"
     if suspect and site:
@@ -120,16 +133,29 @@ def _held(spike: Spike, account: Account, claim: Claim) -> Finding:
     )
 
 
-def _proven(account: Account, claim: Claim, site: Site, evidence: tuple[str, ...]) -> Finding:
+def _holder(account: Account, claim: Claim, site: Site) -> Finding:
+    holder = max(claim.samples, key=late_ns)
+    whose = _whose(holder)
+    ran = f"{whose[0].upper()}{whose[1:]} ran for {ms(holder.ran_ns / 1e6)}, and no other thread for half as long"
+    late = f"Midwatch's own thread came {ms(late_ns(holder) / 1e6)} late"
+    return _proven(account, claim, holder, site, (late, ran), RAN_BEFORE)
+
+
+def _proven(
+    account: Account, claim: Claim, suspect: StackSample, site: Site, evidence: tuple[str, ...], *caveats: str
+) -> Finding:
+    other = suspect.role == "other"
+    on = f", on {_whose(suspect)}," if suspect.role != "request" else ""
     return spike_finding(
-        Kind.HOST_GAP,
-        f"{call(site.callee)} in {place(site)} held the interpreter, and with it the request, for {ms(claim.ms)}",
+        Kind.GIL_CONTENTION if other else Kind.HOST_GAP,
+        f"{call(site.callee)} in {place(site)}{on} held the interpreter, and with it the request, for {ms(claim.ms)}",
         account,
         replace(claim, site=site),
         occurrences=1.0,
         confidence=PROVEN,
         evidence=(*evidence, explains(account, claim)),
-        advice=OWN,
+        advice=OTHERS if other else OWN,
+        caveats=caveats,
     )
 
 
@@ -138,7 +164,7 @@ def _ran_ns(spike: Spike, latest: StackSample) -> int:
     request = spike.request
     if request.is_async or request.cpu_ns <= 0:
         return 0
-    return _late_ns(latest) - max(request.duration_ns - request.cpu_ns, 0)
+    return late_ns(latest) - max(request.duration_ns - request.cpu_ns, 0)
 
 
 def _seldom(account: Account, claim: Claim) -> Finding:
@@ -161,13 +187,6 @@ def _at_work(spike: Spike, look: StackSample) -> Iterator[StackSample]:
         same = sample.unix_ns == look.unix_ns
         if same and activity(sample.frames, has_device=spike.has_device) not in (Activity.IDLE, Activity.LOCK):
             yield sample
-
-
-def _may_hold(sample: StackSample, *, has_device: bool) -> bool:
-    """Return whether this thread may have kept the interpreter: plain Python hands it over, and so does what blocks."""
-    doing = activity(sample.frames, has_device=has_device)
-    in_c = bool(sample.frames and sample.frames[0].callee)
-    return doing in (Activity.PYTHON, Activity.GC) and in_c and not returns_at_once(sample.frames)
 
 
 def _site(sample: StackSample) -> Site | None:

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor, nn
 
 SEED = 11
+SETTLE_S = 6.0
+"""Before the first planted spike. A route is learnt for 200 requests; imports and the agent's start go before."""
 BASE = 8
 """Passes of an ordinary request: about one and a half milliseconds."""
 
@@ -56,10 +58,13 @@ class Run:
         self._seen = array("q")
         self._lock = threading.Lock()
         self._random = random.Random(SEED)
+        self._settled_s = time.monotonic() + SETTLE_S
         torch.set_num_threads(1)
 
     def plant(self) -> bool:
-        """Whether the next request has the fault."""
+        """Whether the next request has the fault. None has that must spike before its route has warmed up."""
+        if self.every > 1 and time.monotonic() < self._settled_s:
+            return False
         return self.every > 0 and self._random.random() < 1.0 / self.every
 
     def note(self, start_unix_ns: int, duration_ns: int, planted: bool) -> None:
