@@ -4,17 +4,21 @@ for more than a small share of a core.
 
 from __future__ import annotations
 
+from collections import deque
+
 _SLOWEST_NS = 250_000_000
 _AGE_DIVISOR = 50
 _COST_MULTIPLE = 20
 """While looking, a twentieth of one core at most."""
-_CALM_SHARE, _ALERT_SHARE = 0.003, 0.004
-"""While nothing is overdue, 0.3 % of one core at most: where a wake is dear, deadlines are met milliseconds late. Where
-something was overdue within the last minute, a third more: a spike seldom comes alone."""
+_CALM_SHARE, _ALERT_SHARE = 0.003, 0.008
+"""While nothing is overdue, 0.3 % of one core: where a wake is dear, deadlines are met milliseconds late. Where one was
+overdue within the last minute, more: a spike seldom comes alone, and the service is in trouble."""
 _ALERT_NS = 60_000_000_000
 _CALMEST_NS = 50_000_000
-_REFILL = 0.004
-"""In the long run, 0.4 % of one core."""
+_COSTS = 16
+"""Of so many accounts of calm turns the cheapest counts: what a noisy neighbour adds to a wake is no cost of ours."""
+_REFILL = 0.008
+"""In the long run, 0.8 % of one core."""
 _POOL_NS = 100_000_000
 _POOR_NS, _POOREST_NS = 50_000_000, 500_000_000
 """How often to look when the pool is empty: as the refill allows, within these."""
@@ -27,8 +31,9 @@ class Pace:
         self._tick_ns = tick_ns
         self._pool_ns = float(_POOL_NS)
         self._look_cost_ns = 0.0
-        self._calm_cost_ns = 0.0
-        """What a turn costs with its wake: where something is looked at, and where nothing is overdue."""
+        """What a turn costs with its wake where something is looked at."""
+        self._calm_costs_ns: deque[float] = deque(maxlen=_COSTS)
+        """The same where nothing is overdue, of the last accounts."""
         self._seen_cpu_ns = -1
         self._seen_ns = 0
         self._alert_until_ns = 0
@@ -42,13 +47,14 @@ class Pace:
             refill_ns = _REFILL * (now_ns - self._seen_ns)
             self._pool_ns = min(_POOL_NS, self._pool_ns + refill_ns) - used_ns
             if calm_turns:
-                self._calm_cost_ns += (used_ns / calm_turns - self._calm_cost_ns) / 4
+                self._calm_costs_ns.append(used_ns / calm_turns)
             else:
                 self._look_cost_ns += (used_ns - self._look_cost_ns) / 4
         self._seen_cpu_ns = cpu_ns
         self._seen_ns = now_ns
         share = _ALERT_SHARE if now_ns < self._alert_until_ns else _CALM_SHARE
-        self.calm_ns = max(min(int(self._calm_cost_ns / share), _CALMEST_NS), self.floor_ns())
+        cost_ns = min(self._calm_costs_ns, default=0.0)
+        self.calm_ns = max(min(int(cost_ns / share), _CALMEST_NS), self.floor_ns())
 
     def alert(self, now_ns: int) -> None:
         """Be alert for a minute: a request is overdue."""
