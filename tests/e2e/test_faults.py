@@ -27,19 +27,21 @@ def hostside(monkeypatch):
 def test_spikes_get_the_kind_and_the_line_that_were_planted(world, client, hostside):
     """Side by side, to save time: each is busy for a sixth of a core."""
     chosen = [one for one in hostside.SPIKY if one.name in NAMES]
+    assert len(chosen) == len(NAMES)
     healthy = next(one for one in hostside.HEALTHY if one.name == "steady")
     world.collector()
     running = []
     for one in (*chosen, healthy):
         arguments = [str(one.path), "--seconds", str(SECONDS), "--record", str(world.folder / f"{one.name}.record")]
         running.append(world.start(*arguments, MIDWATCH_SERVICE=one.name, MIDWATCH_ROUTINE="0"))
+    world.eventually("the healthy service reports", lambda: client.agents(healthy.name))
     for process in running:
         assert process.wait(SECONDS + 60.0) == 0
     for one in chosen:
         had = hostside.planted(world.folder / f"{one.name}.record")
         assert had, one.name
         seen = Counter()
-        for told in world.eventually(f"a spike of {one.name}", lambda name=one.name: client.spikes(name)):
+        for told in world.eventually(f"two spikes of {one.name}", lambda name=one.name: client.spikes(name)[1:]):
             detail = client.spike(told.spike.spike_id)
             request, findings = detail.spike.request, detail.diagnosis.findings
             if any(hostside.same_request(p, request.start_unix_ns, request.duration_ns) for p in had):

@@ -26,8 +26,8 @@ class StackSample:
     weight_ns: int
     late_ns: int = 0
     request_id: int = 0
-    ran_ns: int = -1
-    """Of a late look: CPU time of this thread since some moment before the look was due; -1 where unknown."""
+    ran_ns: int = 0
+    """Of a late look: for how long, at least, this thread ran meanwhile, and it alone of all; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

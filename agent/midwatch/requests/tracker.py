@@ -339,7 +339,10 @@ class Tracker:
 
     def note_limits(self) -> None:
         """Bring `shortest_ns` up to date. Call it after routes were given other limits."""
-        limits = [route.limit_ns for route in tuple(self._routes.values()) if route.limit_ns]
+        try:
+            limits = [route.limit_ns for route in self._routes.values() if route.limit_ns]
+        except RuntimeError:
+            return  # a route came meanwhile: the next time
         self.shortest_ns = min(limits, default=0)
 
     def add_gc(self, duration_ns: int) -> None:

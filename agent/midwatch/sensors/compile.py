@@ -77,8 +77,8 @@ class CompileSensor(Sensor):
         # Dynamo calls for the outermost compilation only, under a lock of its own: one at a time.
         try:
             self._start_ns = self._clock.perf_ns()
-            self._stack = self._stacks.walk(_caller(sys._getframe(1)))  # noqa: SLF001 - the one way to one's own callers
             self._on_compile()
+            self._stack = self._stacks.walk(_caller(sys._getframe(1)))  # noqa: SLF001 - the one way to one's own callers
         except Exception as error:
             guard.failed("sensor.compile.begin", error)
 

@@ -138,10 +138,11 @@ def compile_facts(scene: Scene, recover: Recover) -> tuple[CompileFacts, ...]:
     total: Counter[tuple[str, Site | None]] = Counter()
     cuts: dict[tuple[str, Site | None], dict[int, list[Cut]]] = defaultdict(lambda: defaultdict(list))
     for event in tracks.compiles:
-        key = event.trigger, site_of(event.frames, how="compile_callback")
         start = scene.trace.local(event.start_unix_ns)
         end = start + event.duration_ns
         inside = [r for r in scene.spans.requests if min(r.end, end) > max(r.start, start)]
+        own = any(part.thread_id == event.thread_id for request in inside for part in request.parts)
+        key = event.trigger, site_of(event.frames, how="compile_callback") if own else None
         if inside:
             count[key] += 1
             total[key] += event.duration_ns

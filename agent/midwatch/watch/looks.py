@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from midwatch.drops import drops
 from midwatch.manners import GiveWay
 from midwatch.model.samples import LockWait, StackSample
 from midwatch.model.tracks import ThreadName
+from midwatch.watch.cputimes import Runner
 from midwatch.watch.protocols import InFlight
 from midwatch.watch.snapshot import snapshot
 from midwatch.watch.stacks import Stack, Stacks
@@ -57,8 +58,8 @@ class Looks:
         self._last_ns: dict[int, int] = {}
         self._threads: dict[int, ThreadName] = {}
         """As they were called when they were looked at: many end before anybody asks."""
-        self._ran: dict[int, Mapping[int, int]] = {}
-        """By the time of a late look: for how long each thread had run."""
+        self._alone: dict[int, Runner] = {}
+        """By the time of a late look: the thread that alone had run meanwhile."""
 
     def add(self, ident: int, stack: Stack, now_ns: int, late_ns: int, *, unit: bool) -> int:
         """Keep one look; return when the thread was looked at before, 0 for never."""
@@ -72,11 +73,11 @@ class Looks:
         self._looks.append(Look(now_ns, before_ns, late_ns, ident, unit, stack))
         return before_ns
 
-    def ran(self, at_ns: int, ran_ns: Mapping[int, int]) -> None:
-        """Note for how long each thread, by ident, had run when the late look of ``at_ns`` came."""
-        while len(self._ran) >= _MAX_LATE:
-            self._ran.pop(next(iter(self._ran)))
-        self._ran[at_ns] = ran_ns
+    def ran_alone(self, at_ns: int, runner: Runner) -> None:
+        """Note which thread alone had run when the late look of ``at_ns`` came."""
+        while len(self._alone) >= _MAX_LATE:
+            self._alone.pop(next(iter(self._alone)))
+        self._alone[at_ns] = runner
 
     def overdue(self, request: InFlight, now_ns: int) -> None:
         """Note that a request was overdue and in flight at the look of ``now_ns``."""
@@ -141,8 +142,13 @@ class Looks:
             weight_ns=seen.weight_ns,
             late_ns=seen.late_ns,
             request_id=request.request_id,
-            ran_ns=self._ran.get(look.at_ns, {}).get(look.ident, -1),
+            ran_ns=self._ran_ns(look),
         )
+
+    def _ran_ns(self, look: Look) -> int:
+        """Return for how long, at least, the thread of a late look alone ran meanwhile; 0 where that is not known."""
+        runner = self._alone.get(look.at_ns)
+        return runner.ran_ns if runner is not None and runner.ident == look.ident else 0
 
 
 class _Seen(NamedTuple):

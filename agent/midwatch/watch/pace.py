@@ -11,8 +11,10 @@ _AGE_DIVISOR = 50
 _COST_MULTIPLE = 20
 """While looking, a twentieth of one core at most."""
 _CALM_SHARE, _ALERT_SHARE = 0.003, 0.008
-"""While nothing is overdue, 0.3 % of one core: where a wake is dear, deadlines are met milliseconds late. Where one was
-overdue within the last minute, more: a spike seldom comes alone, and the service is in trouble."""
+"""While nothing is overdue, so much of one core, as the cheapest turns go: where a wake is dear, deadlines are met
+milliseconds late. Where one was overdue within the last minute, more: a spike seldom comes alone, and the service is in
+trouble.
+"""
 _ALERT_NS = 60_000_000_000
 _CALMEST_NS = 50_000_000
 _COSTS = 16
@@ -36,7 +38,8 @@ class Pace:
         """The same where nothing is overdue, of the last accounts."""
         self._seen_cpu_ns = -1
         self._seen_ns = 0
-        self._alert_until_ns = 0
+        self.alert_until_ns = 0
+        """Until when something was overdue lately."""
         self.calm_ns = tick_ns // 2
         """The shortest time to the next turn while nothing is overdue."""
 
@@ -47,18 +50,19 @@ class Pace:
             refill_ns = _REFILL * (now_ns - self._seen_ns)
             self._pool_ns = min(_POOL_NS, self._pool_ns + refill_ns) - used_ns
             if calm_turns:
-                self._calm_costs_ns.append(used_ns / calm_turns)
+                if used_ns:  # where the clock is coarse, most turns seem to take nothing
+                    self._calm_costs_ns.append(used_ns / calm_turns)
             else:
                 self._look_cost_ns += (used_ns - self._look_cost_ns) / 4
         self._seen_cpu_ns = cpu_ns
         self._seen_ns = now_ns
-        share = _ALERT_SHARE if now_ns < self._alert_until_ns else _CALM_SHARE
+        share = _ALERT_SHARE if now_ns < self.alert_until_ns else _CALM_SHARE
         cost_ns = min(self._calm_costs_ns, default=0.0)
         self.calm_ns = max(min(int(cost_ns / share), _CALMEST_NS), self.floor_ns())
 
     def alert(self, now_ns: int) -> None:
         """Be alert for a minute: a request is overdue."""
-        self._alert_until_ns = now_ns + _ALERT_NS
+        self.alert_until_ns = now_ns + _ALERT_NS
 
     def looking_ns(self, overdue_ns: int) -> int:
         """Return the time to the next look, where the latest request to become overdue did so ``overdue_ns`` ago."""

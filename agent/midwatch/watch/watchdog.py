@@ -1,7 +1,7 @@
 """Watches requests while they run: one that is overdue is looked at until it ends.
 
 The thread blocks once nothing has been in flight for a while. Otherwise it sleeps to the earliest deadline in flight,
-or to the earliest that a request may have which begins now, 50 ms at most.
+or to the earliest that a request may have which begins now, 50 ms at most, and no more often than `Pace` allows.
 
 The look at the deadline has to be prompt: where C code holds the GIL, it is the only one that gets through before the
 request ends, so it is taken before anything else is done.
@@ -131,20 +131,18 @@ class Watchdog:
         if calm:
             self._calm_turns += 1
             if self._calm_turns >= _ACCOUNT_TURNS:
-                self._cpu.note()
                 self._account(now_ns)
             floor_ns = self._pace.calm_ns
         else:
-            due_ns = self._attend(flying, now_ns)
-            if self._next_look_ns:
-                floor_ns = self._pace.floor_ns()
-            else:
-                due_ns, floor_ns = min(due_ns, latest_ns), self._pace.calm_ns
+            due_ns = min(self._attend(flying, now_ns), max(latest_ns, now_ns + self._pace.calm_ns))
+            floor_ns = self._pace.floor_ns() if self._next_look_ns else self._pace.calm_ns
         if flying:
             self._idle_turns = 0
         elif self._idles():
             self._planned_ns = 0
             return PARKED
+        if now_ns < self._pace.alert_until_ns:
+            self._cpu.note(self._perf_ns())
         self._planned_ns = due_ns = max(due_ns, now_ns + floor_ns)
         return max(0, due_ns - self._perf_ns())
 
@@ -159,6 +157,10 @@ class Watchdog:
             self._account(now_ns)
         overdue = [request for request in flying if 0 < request.deadline_ns <= now_ns]
         late_ns = self._late_ns(flying, now_ns)
+        if late_ns >= _LATE_NS:
+            runner = self._cpu.alone(now_ns, late_ns, look(list, self._frames))
+            if runner is not None:
+                self._looks.ran_alone(now_ns, runner)
         if overdue:
             self._follow(overdue, now_ns, late_ns)
         else:
@@ -166,8 +168,6 @@ class Watchdog:
                 self._calm_down()
             if late_ns >= _LATE_NS:
                 self._look_at_others((), now_ns, late_ns)
-        if late_ns >= _LATE_NS:
-            self._looks.ran(now_ns, self._cpu.ran())
         self._account(now_ns)
         ahead = [request.deadline_ns for request in flying if request.deadline_ns > now_ns]
         return min([self._next_look_ns or now_ns + _LONGEST_SLEEP_NS, *ahead])

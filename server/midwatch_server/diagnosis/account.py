@@ -22,7 +22,7 @@ from midwatch.model.site import Frame, Site
 from midwatch.model.spike import Baseline, Spike
 
 from midwatch_server.diagnosis.activity import Activity, activity, returns_at_once
-from midwatch_server.diagnosis.holders import holders
+from midwatch_server.diagnosis.holders import holders, late_ns
 from midwatch_server.diagnosis.lines import Seen, heaviest
 from midwatch_server.diagnosis.spans import Span, Taken, clip, total_ms
 
@@ -172,12 +172,19 @@ def _collections(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
 
 
 def _compilations(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
+    concerned = _threads(spike)
     groups: dict[Hashable, list[CompileEvent]] = defaultdict(list)
     for event in spike.compiles:
-        groups[_function(event.frames)].append(event)
+        # Another thread's compilation holds the request, too; what it called is none of this request's lines.
+        groups[_function(event.frames) if event.thread_id in concerned else ("", "")].append(event)
     return {
         key: (
-            Claim(0.0, 0.0, site=frame_site(events[0].frames, "compile_callback"), compiles=tuple(events)),
+            Claim(
+                0.0,
+                0.0,
+                site=frame_site(events[0].frames, "compile_callback") if key != ("", "") else None,
+                compiles=tuple(events),
+            ),
             [(event.start_unix_ns, event.start_unix_ns + event.duration_ns) for event in events],
         )
         for key, events in groups.items()
@@ -185,7 +192,7 @@ def _compilations(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
 
 
 def _waits(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
-    concerned = {spike.request.thread_id, *(unit.thread_id for unit in spike.units)} - {0}
+    concerned = _threads(spike)
     groups: dict[Hashable, list[LockWait]] = defaultdict(list)
     for wait in spike.locks:
         if not concerned or wait.thread_id in concerned:
@@ -199,22 +206,21 @@ def _waits(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
     }
 
 
+def _threads(spike: Spike) -> set[int]:
+    """Return the threads that worked for the request, by the kernel's ids."""
+    return {spike.request.thread_id, *(unit.thread_id for unit in spike.units)} - {0}
+
+
 def _holds(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
-    groups: dict[Hashable, list[tuple[StackSample, int]]] = defaultdict(list)
-    for sample, held_ns in holders(spike):
-        groups[sample.thread_id, _function(sample.frames)].append((sample, held_ns))
+    groups: dict[Hashable, list[StackSample]] = defaultdict(list)
+    for sample in holders(spike):
+        groups[sample.thread_id, _function(sample.frames)].append(sample)
     return {
         key: (
-            Claim(
-                0.0,
-                0.0,
-                site=frame_site(held[0][0].frames, "sample"),
-                role=held[0][0].role,
-                samples=tuple(sample for sample, _ in held),
-            ),
-            [(sample.unix_ns - held_ns, sample.unix_ns) for sample, held_ns in held],
+            Claim(0.0, 0.0, site=frame_site(looks[0].frames, "sample"), role=looks[0].role, samples=tuple(looks)),
+            [(look.unix_ns - late_ns(look), look.unix_ns) for look in looks],
         )
-        for key, held in groups.items()
+        for key, looks in groups.items()
     }
 
 

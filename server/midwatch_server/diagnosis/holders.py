@@ -1,13 +1,16 @@
-"""Which thread held the interpreter while a look came late, where CPU times prove it.
+"""Which thread held the interpreter while a look came late, where that is proven.
 
 While one thread keeps the interpreter, in a call written in C, nobody else runs Python, the agent's own thread neither.
-So of a look that waited for it (`StackSample.ran_ns`) the holder is a thread that stood in such a call at the end, has
-run for as long as the look was late, and is the only one: no other thread ran for even half of that.
+So the holder is a thread that stood at such a call at the end of the delay, and that alone ran meanwhile, which the
+agent knows by CPU times (`StackSample.ran_ns`). A call that lets go of the interpreter while it computes would run as
+well: so only calls are taken that are known to keep it.
+
+Source of the list: CPython's builtins, ``json``, ``re``, ``pickle`` and ``struct``, whose C code has no
+``Py_BEGIN_ALLOW_THREADS`` on the way.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from midwatch.model.samples import StackSample
@@ -17,9 +20,16 @@ from midwatch_server.diagnosis.activity import Activity, activity, returns_at_on
 
 MIN_LATE_NS = 10_000_000
 """The agent's own limit for a late turn."""
-NEARLY_ALL, HALF = 0.9, 0.5
-ALL_SEEN = 30
-"""Threads of one look: beyond, the agent leaves some out."""
+KEEPS = frozenset(
+    {
+        "_iterencode", "dict", "dumps", "findall", "finditer", "format", "frozenset", "fullmatch", "iterencode", "join",
+        "list", "loads", "match", "pack", "raw_decode", "repr", "scan_once", "search", "set", "sorted", "splitlines",
+        "sub", "subn", "tuple", "unpack",
+    }
+)  # fmt: skip
+"""Calls that keep the interpreter from begin to end. Not ``sort``, ``sum``, ``split``, ``encode`` and the like: arrays
+and tokenizers have them too, and let go of it.
+"""
 
 
 def late_ns(sample: StackSample) -> int:
@@ -35,26 +45,9 @@ def may_hold(sample: StackSample, *, has_device: bool) -> bool:
     return doing in (Activity.PYTHON, Activity.GC) and in_c and not returns_at_once(sample.frames)
 
 
-def holders(spike: Spike) -> Iterator[tuple[StackSample, int]]:
-    """Yield each look at a thread that held the interpreter, with the nanoseconds before it that it did."""
-    looks: dict[int, list[StackSample]] = defaultdict(list)
+def holders(spike: Spike) -> Iterator[StackSample]:
+    """Yield each late look at a thread that held the interpreter for as long as the look was late."""
     for sample in spike.samples:
-        if late_ns(sample):
-            looks[sample.unix_ns].append(sample)
-    for seen in looks.values():
-        able = [sample for sample in seen if may_hold(sample, has_device=spike.has_device)]
-        late = max(map(late_ns, seen))
-        if len(able) == 1 and len(seen) <= ALL_SEEN and able[0].ran_ns >= NEARLY_ALL * late:
-            holder = able[0]
-            others = (_ran_ns(spike, sample) for sample in seen if sample is not holder)
-            if all(0 <= ran < HALF * late for ran in others):
-                whole = holder.ran_ns >= NEARLY_ALL * holder.weight_ns
-                yield holder, holder.weight_ns if whole else late
-
-
-def _ran_ns(spike: Spike, sample: StackSample) -> int:
-    """Return for how long a thread may have run; -1 where that is not known. A request's own time is known exactly."""
-    request = spike.request
-    if sample.role == "request" and not request.is_async and request.cpu_ns > 0:
-        return request.cpu_ns
-    return sample.ran_ns
+        proven = sample.ran_ns > 0 and late_ns(sample) and may_hold(sample, has_device=spike.has_device)
+        if proven and sample.frames[0].callee in KEEPS:
+            yield sample

@@ -57,10 +57,9 @@ def frame(function, line=10, callee="", module="app.ranker"):
     return Frame(f"{module.replace('.', '/')}.py", line, function, module, callee)
 
 
-def sample(at_ms, *frames, weight_ms=10, late_ms=0, role="request", thread=1, name="", ran_ms=None):
+def sample(at_ms, *frames, weight_ms=10, late_ms=0, role="request", thread=1, name="", ran_ms=0):
     at, weight, late = START + at_ms * MS, weight_ms * MS, late_ms * MS
-    ran = -1 if ran_ms is None else ran_ms * MS
-    return StackSample(at, thread, thread, name, role, tuple(frames), weight, late, 7, ran)
+    return StackSample(at, thread, thread, name, role, tuple(frames), weight, late, 7, ran_ms * MS)
 
 
 def samples(start_ms, end_ms, *frames, step_ms=10, **more):

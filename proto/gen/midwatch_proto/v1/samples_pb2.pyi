@@ -46,8 +46,8 @@ class StackSample(google.protobuf.message.Message):
     request_id: builtins.int
     """The overdue request, 0 where none."""
     ran_ns: builtins.int
-    """Of a late look: CPU time of this thread since some moment before the look was due; absent, read as -1, where
-    unknown.
+    """Of a late look: for how long, at least, this thread ran meanwhile, and it alone of all, nanoseconds; 0 where it did
+    not, or where that is not known.
     """
     @property
     def frames(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[midwatch_proto.v1.site_pb2.Frame]:
@@ -65,11 +65,9 @@ class StackSample(google.protobuf.message.Message):
         weight_ns: builtins.int = ...,
         late_ns: builtins.int = ...,
         request_id: builtins.int = ...,
-        ran_ns: builtins.int | None = ...,
+        ran_ns: builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_ran_ns", b"_ran_ns", "ran_ns", b"ran_ns"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_ran_ns", b"_ran_ns", "frames", b"frames", "late_ns", b"late_ns", "ran_ns", b"ran_ns", "request_id", b"request_id", "role", b"role", "thread_id", b"thread_id", "thread_ident", b"thread_ident", "thread_name", b"thread_name", "unix_ns", b"unix_ns", "weight_ns", b"weight_ns"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["_ran_ns", b"_ran_ns"]) -> typing.Literal["ran_ns"] | None: ...
+    def ClearField(self, field_name: typing.Literal["frames", b"frames", "late_ns", b"late_ns", "ran_ns", b"ran_ns", "request_id", b"request_id", "role", b"role", "thread_id", b"thread_id", "thread_ident", b"thread_ident", "thread_name", b"thread_name", "unix_ns", b"unix_ns", "weight_ns", b"weight_ns"]) -> None: ...
 
 global___StackSample = StackSample
 

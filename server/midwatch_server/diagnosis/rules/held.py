@@ -40,10 +40,6 @@ PROVEN, SUSPECTED = 0.9, 0.5
 NAMELESS = 0.2
 """Too low for a cause: see `judge.MIN_CONFIDENCE`."""
 MOST_THREADS = 3
-RAN_BEFORE = (
-    "Where the whole process got no core meanwhile (a CPU limit), this thread may have run just before, and the limit "
-    "is the cause"
-)
 
 HELD = (
     Advice(
@@ -135,15 +131,12 @@ def _held(spike: Spike, account: Account, claim: Claim) -> Finding:
 
 def _holder(account: Account, claim: Claim, site: Site) -> Finding:
     holder = max(claim.samples, key=late_ns)
-    whose = _whose(holder)
-    ran = f"{whose[0].upper()}{whose[1:]} ran for {ms(holder.ran_ns / 1e6)}, and no other thread for half as long"
-    late = f"Midwatch's own thread came {ms(late_ns(holder) / 1e6)} late"
-    return _proven(account, claim, holder, site, (late, ran), RAN_BEFORE)
+    late = f"Midwatch's own thread came {ms(late_ns(holder) / 1e6)} late to look"
+    ran = f"Of all threads {_whose(holder)} alone ran meanwhile, for {ms(holder.ran_ns / 1e6)} at least"
+    return _proven(account, claim, holder, site, (late, ran))
 
 
-def _proven(
-    account: Account, claim: Claim, suspect: StackSample, site: Site, evidence: tuple[str, ...], *caveats: str
-) -> Finding:
+def _proven(account: Account, claim: Claim, suspect: StackSample, site: Site, evidence: tuple[str, ...]) -> Finding:
     other = suspect.role == "other"
     on = f", on {_whose(suspect)}," if suspect.role != "request" else ""
     return spike_finding(
@@ -155,7 +148,6 @@ def _proven(
         confidence=PROVEN,
         evidence=(*evidence, explains(account, claim)),
         advice=OTHERS if other else OWN,
-        caveats=caveats,
     )
 
 
