@@ -27,7 +27,7 @@ class StackSample:
     late_ns: int = 0
     request_id: int = 0
     ran_ns: int = 0
-    """Of a late look: for how long, at least, this thread ran meanwhile, and it alone of all; 0 where that is not known."""
+    """Of a late look: for how long, at least, this thread alone ran meanwhile; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,7 @@ class Pace:
         """The same where nothing is overdue, of the last accounts."""
         self._seen_cpu_ns = -1
         self._seen_ns = 0
-        self.alert_until_ns = 0
-        """Until when something was overdue lately."""
+        self._alert_until_ns = 0
         self.calm_ns = tick_ns // 2
         """The shortest time to the next turn while nothing is overdue."""
 
@@ -56,13 +55,13 @@ class Pace:
                 self._look_cost_ns += (used_ns - self._look_cost_ns) / 4
         self._seen_cpu_ns = cpu_ns
         self._seen_ns = now_ns
-        share = _ALERT_SHARE if now_ns < self.alert_until_ns else _CALM_SHARE
+        share = _ALERT_SHARE if now_ns < self._alert_until_ns else _CALM_SHARE
         cost_ns = min(self._calm_costs_ns, default=0.0)
         self.calm_ns = max(min(int(cost_ns / share), _CALMEST_NS), self.floor_ns())
 
     def alert(self, now_ns: int) -> None:
         """Be alert for a minute: a request is overdue."""
-        self.alert_until_ns = now_ns + _ALERT_NS
+        self._alert_until_ns = now_ns + _ALERT_NS
 
     def looking_ns(self, overdue_ns: int) -> int:
         """Return the time to the next look, where the latest request to become overdue did so ``overdue_ns`` ago."""

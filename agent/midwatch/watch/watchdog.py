@@ -38,6 +38,8 @@ _ACCOUNT_TURNS = 8
 """Calm turns between two accounts: to ask the kernel for the CPU time costs as much as the rest of such a turn."""
 _LATE_NS = 10_000_000
 """A turn so late may mean that somebody holds the GIL: twice the time after which Python asks for it back."""
+_SUSPECTS_NS = 60_000_000_000
+"""After a late turn: for so long the next one is to know who ran. To read all threads' CPU times is half of a turn."""
 _PATIENCE = 10
 _OTHERS_DEPTH = 12
 _MAX_OWN = 16
@@ -81,6 +83,8 @@ class Watchdog:
         self._pace = Pace(int(tick_ms * 1_000_000))
         self._looks = Looks(stacks, clock, redact=redact)
         self._cpu = CpuTimes()
+        self._suspects_until_ns = 0
+        """Until when somebody may hold the interpreter again."""
         self._locks = LockWaits(stacks, probe, clock, redact=redact, frames=frames)
         self._worker = Worker("midwatch-watchdog", self._run)
         self._planned_ns = 0
@@ -141,7 +145,7 @@ class Watchdog:
         elif self._idles():
             self._planned_ns = 0
             return PARKED
-        if now_ns < self._pace.alert_until_ns:
+        if now_ns < self._suspects_until_ns:
             self._cpu.note(self._perf_ns())
         self._planned_ns = due_ns = max(due_ns, now_ns + floor_ns)
         return max(0, due_ns - self._perf_ns())
@@ -158,6 +162,7 @@ class Watchdog:
         overdue = [request for request in flying if 0 < request.deadline_ns <= now_ns]
         late_ns = self._late_ns(flying, now_ns)
         if late_ns >= _LATE_NS:
+            self._suspects_until_ns = now_ns + _SUSPECTS_NS
             runner = self._cpu.alone(now_ns, late_ns, look(list, self._frames))
             if runner is not None:
                 self._looks.ran_alone(now_ns, runner)

@@ -234,7 +234,7 @@ def test_beside_a_slow_request_it_wakes_for_the_deadline_that_a_quick_one_would_
     assert [s.late_ns for s in scene.evidence(2).samples if s.role == "request"] == [0]
 
 
-def test_a_late_look_tells_who_alone_ran_meanwhile_within_a_minute_of_an_overdue_request(scene, monkeypatch):
+def test_a_late_look_tells_who_alone_ran_meanwhile_within_a_minute_of_another_one(scene, monkeypatch):
     """Before that no times are read: it costs something with each wake."""
     own, ran_ns = threading.get_ident(), [0]
     monkeypatch.setattr(scene.dog, "_cpu", CpuTimes(lambda _native_id: ran_ns[0], lambda: (own,)))
