@@ -17,8 +17,12 @@ trouble.
 """
 _ALERT_NS = 60_000_000_000
 _CALMEST_NS = 50_000_000
-_COSTS = 16
-"""Of so many accounts of calm turns the cheapest counts: what a noisy neighbour adds to a wake is no cost of ours."""
+_COSTS, _LOOKS = 16, 4
+"""Of so many accounts of calm turns, and of looks, the cheapest counts: what a noisy neighbour adds is no cost of ours,
+nor is a collection of the host's whole heap that happens to run on this thread.
+"""
+_MOST_NS = 20_000_000
+"""Charged for one look at most: such a collection would leave nobody watching for a second."""
 _REFILL = 0.008
 """In the long run, 0.8 % of one core."""
 _POOL_NS = 100_000_000
@@ -32,7 +36,7 @@ class Pace:
     def __init__(self, tick_ns: int) -> None:
         self._tick_ns = tick_ns
         self._pool_ns = float(_POOL_NS)
-        self._look_cost_ns = 0.0
+        self._look_costs_ns: deque[float] = deque(maxlen=_LOOKS)
         """What a turn costs with its wake where something is looked at."""
         self._calm_costs_ns: deque[float] = deque(maxlen=_COSTS)
         """The same where nothing is overdue, of the last accounts."""
@@ -47,12 +51,12 @@ class Pace:
         if self._seen_cpu_ns >= 0:
             used_ns = cpu_ns - self._seen_cpu_ns
             refill_ns = _REFILL * (now_ns - self._seen_ns)
-            self._pool_ns = min(_POOL_NS, self._pool_ns + refill_ns) - used_ns
+            self._pool_ns = min(_POOL_NS, self._pool_ns + refill_ns) - min(used_ns, _MOST_NS)
             if calm_turns:
                 if used_ns:  # where the clock is coarse, most turns seem to take nothing
                     self._calm_costs_ns.append(used_ns / calm_turns)
             else:
-                self._look_cost_ns += (used_ns - self._look_cost_ns) / 4
+                self._look_costs_ns.append(used_ns)
         self._seen_cpu_ns = cpu_ns
         self._seen_ns = now_ns
         share = _ALERT_SHARE if now_ns < self._alert_until_ns else _CALM_SHARE
@@ -65,11 +69,14 @@ class Pace:
 
     def looking_ns(self, overdue_ns: int) -> int:
         """Return the time to the next look, where the latest request to become overdue did so ``overdue_ns`` ago."""
-        dense_ns = max(self._tick_ns, overdue_ns // _AGE_DIVISOR, int(self._look_cost_ns * _COST_MULTIPLE))
+        dense_ns = max(self._tick_ns, overdue_ns // _AGE_DIVISOR, int(self._look_cost_ns() * _COST_MULTIPLE))
         return max(min(dense_ns, _SLOWEST_NS), self.floor_ns())
 
     def floor_ns(self) -> int:
         """Return the shortest time to the next turn."""
         if self._pool_ns >= 0:
             return self._tick_ns // 2
-        return min(max(_POOR_NS, int(self._look_cost_ns / _REFILL)), _POOREST_NS)
+        return min(max(_POOR_NS, int(self._look_cost_ns() / _REFILL)), _POOREST_NS)
+
+    def _look_cost_ns(self) -> float:
+        return min(self._look_costs_ns, default=0.0)

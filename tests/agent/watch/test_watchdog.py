@@ -327,6 +327,20 @@ def test_a_dear_look_is_rarer_from_the_start(scene):
     assert max(pauses) > 15
 
 
+def test_a_collection_of_the_hosts_heap_on_this_thread_leaves_the_request_watched(scene):
+    scene.begin(limit_ms=100)
+    pause = scene.turn(100)
+    for _ in range(3):
+        scene.clock.cpu += MS // 20
+        pause = scene.turn(pause)
+    scene.clock.cpu += 300 * MS
+    pauses = [scene.turn(pause)]
+    for _ in range(5):
+        scene.clock.cpu += MS // 20
+        pauses.append(scene.turn(pauses[-1]))
+    assert max(pauses) <= 4
+
+
 def test_samples_after_the_end_are_not_the_requests(scene):
     scene.begin(1, limit_ms=10)
     scene.begin(2, limit_ms=10)

@@ -56,7 +56,7 @@ def test_the_line_of_a_blocking_call(alive):
     tracker, dog = alive
     mark = serve(tracker, lambda: time.sleep(0.4), 30)  # long, for a busy machine
     samples = [s for s in dog.evidence(mark, mark.end_ns).samples if s.role == "request"]
-    assert len(samples) > 5
+    assert len(samples) >= 2  # so many looks at one stack are told as two
     asleep = [s for s in samples if s.frames[0].callee == "sleep"]
     assert sum(s.weight_ns for s in asleep) > 100 * MS
     assert sum(s.weight_ns for s in samples) <= mark.end_ns - mark.start_ns
