@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from faults import runner
+from faults import latency, runner
 from faults.expected import HTTP
 from faults.outages import Collector
 
@@ -71,9 +71,8 @@ def cycle(ports: Sequence[int], collector: Collector) -> Cycle:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which that share lies."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+    """The value below which that share of them lies, in whatever order they are."""
+    return latency.quantile(sorted(values), share)
 
 
 def ratios(cycles: Sequence[Cycle], share: float, of: int, to: Sequence[int]) -> list[float]:
@@ -94,7 +93,7 @@ def mean(values: Sequence[float]) -> str:
 def tell(cycles: Sequence[Cycle]) -> None:
     """Print one stretch's rows and ratios."""
     for number, name in enumerate(SERVICES):
-        pooled = [latency for latencies in cycles for latency in latencies[number]]
+        pooled = [one for latencies in cycles for one in latencies[number]]
         figures = "  ".join(f"p{100 * share:g} {quantile(pooled, share):.3f}" for share in (0.5, 0.95, 0.99))
         print(f"  {name:<14} {len(pooled):>6} requests  {figures}  worst {max(pooled):.1f}")
     for share in (0.5, 0.99):

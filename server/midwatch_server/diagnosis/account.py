@@ -1,9 +1,9 @@
 """Where the time of a spike went: every stretch of it claimed by one witness at most.
 
 Exact witnesses come first: collections, compilations, waits for a known lock, a thread that is proven to have held the
-interpreter. What they leave goes to the places where
-the samples found the request's own thread at work, and what these leave, while it only waits, to the places where they
-found the thread of its units. A request without a unit waits for none.
+interpreter. What they leave goes to the places where the samples found the request's own thread at work, and what these
+leave, while it only waits, to the places where they found the thread of its units. A request without a unit waits for
+none.
 
 One look says where a thread was at its end. A place is given the time that two looks in a row enclose, and of the time
 before the first of them no more than that; what is left is `Account.doubtful`.
@@ -173,21 +173,18 @@ def _collections(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
 
 def _compilations(spike: Spike) -> dict[Hashable, tuple[Claim, list[Span]]]:
     concerned = _threads(spike)
-    groups: dict[Hashable, list[CompileEvent]] = defaultdict(list)
+    groups: dict[Hashable, tuple[Site | None, list[CompileEvent]]] = {}
     for event in spike.compiles:
         # Another thread's compilation holds the request, too; what it called is none of this request's lines.
-        groups[_function(event.frames) if event.thread_id in concerned else ("", "")].append(event)
+        frames = event.frames if event.thread_id in concerned else ()
+        site = frame_site(frames, "compile_callback")
+        groups.setdefault(_function(frames), (site, []))[1].append(event)
     return {
         key: (
-            Claim(
-                0.0,
-                0.0,
-                site=frame_site(events[0].frames, "compile_callback") if key != ("", "") else None,
-                compiles=tuple(events),
-            ),
+            Claim(0.0, 0.0, site=site, compiles=tuple(events)),
             [(event.start_unix_ns, event.start_unix_ns + event.duration_ns) for event in events],
         )
-        for key, events in groups.items()
+        for key, (site, events) in groups.items()
     }
 
 

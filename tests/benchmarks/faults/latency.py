@@ -54,6 +54,11 @@ def quiet_stretches(windows: Sequence[Span], margin_ns: int) -> tuple[list[Span]
     return first, second
 
 
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which that share of them lies; ``ordered`` is not empty."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
 def row(name: str, requests: Sequence[Span], stretches: Sequence[Span]) -> Row:
     """The latencies of ``requests`` that overlap ``stretches``."""
     taken: list[float] = []
@@ -70,8 +75,8 @@ def row(name: str, requests: Sequence[Span], stretches: Sequence[Span]) -> Row:
         name,
         len(stretches),
         len(taken),
-        taken[len(taken) // 2],
-        taken[min(len(taken) - 1, int(len(taken) * 0.99))],
+        quantile(taken, 0.5),
+        quantile(taken, 0.99),
         taken[-1],
         worsts[len(worsts) // 2],
     )

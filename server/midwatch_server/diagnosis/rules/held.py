@@ -101,11 +101,9 @@ def _held(spike: Spike, account: Account, claim: Claim) -> Finding:
     able = [sample for sample in at_work if may_hold(sample, has_device=spike.has_device)]
     suspect = able[0] if len(able) == 1 else None
     seen_at = frame_site(suspect.frames, "sample") if suspect else None
-    if suspect and seen_at:
-        own_ns = _ran_ns(spike, latest)
-        if suspect.role == "request" and own_ns >= HELD_NS:
-            ran = f"The request's own thread ran for {ms(own_ns / 1e6)} of that"
-            return _proven(account, claim, suspect, seen_at, (late, ran))
+    if suspect and seen_at and suspect.role == "request" and (ran_ns := _ran_ns(spike, latest)) >= HELD_NS:
+        ran = f"The request's own thread ran for {ms(ran_ns / 1e6)} of that"
+        return _proven(account, claim, suspect, seen_at, (late, ran))
     site = _site(suspect) if suspect else None
     title = f"The interpreter was held, or the process was not scheduled, for {ms(claim.ms)}"
     if suspect and site:
